@@ -144,12 +144,10 @@ def train(
 def _with_training_options(signature: inspect.Signature) -> inspect.Signature:
     """Replace `**training` by one keyword for each field of the training settings."""
     named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    fields = TranslationTrainingConfig.model_fields
+    keyword = inspect.Parameter.KEYWORD_ONLY
     options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=field.get_default(), annotation=field.annotation
-        )
-        for name, field in fields.items()
+        inspect.Parameter(name, keyword, default=field.get_default(), annotation=field.annotation)
+        for name, field in TranslationTrainingConfig.model_fields.items()
     ]
     return signature.replace(parameters=[*named, *options])
 
