@@ -121,8 +121,8 @@ class Generator:
         """Return several completions for each prompt: `num_samples` samples, or the `config.n_best` best.
 
         Samples depend on the seed and on the numbers of the prompt (from `first`) and of the sample. A search keeps
-        every hypothesis in the context: its prompts lose what leaves no room for `max_new_tokens`, and its stop strings
-        cut the hypotheses found.
+        every hypothesis in the context: its prompts lose tokens that leave no space for `max_new_tokens`, and its stop
+        strings cut the hypotheses found.
         """
         limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop, num_samples=num_samples)
         read = self._read_prompts(prompts, config, limits, first=first)
@@ -218,16 +218,16 @@ class Generator:
             bytes=sum(len(self.tokenizer.target.normalize(text).encode()) for text in texts),
         )
 
-    def encode_prompts(self, texts: Sequence[str], *, room: int | None = None) -> list[Prompt]:
-        """Return texts as the model reads them; with `room`, it attends to that many tokens at most."""
-        return self._read(texts, room=room, first=0)
+    def encode_prompts(self, texts: Sequence[str], *, max_length: int | None = None) -> list[Prompt]:
+        """Return texts as the model reads them; it sees at most `max_length` tokens, and a longer prompt warns."""
+        return self._read(texts, max_length=max_length, first=0)
 
     def _read_prompts(
         self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int
     ) -> list[Prompt]:
         if isinstance(config, SamplingConfig):
-            return self._read(prompts, room=self.context, first=first, kept=self._sliding.kept)
-        return self._read(prompts, room=self.context - limits.max_new_tokens, first=first)
+            return self._read(prompts, max_length=self.context, first=first, kept=self._sliding.kept)
+        return self._read(prompts, max_length=self.context - limits.max_new_tokens, first=first)
 
     def _requests(
         self, prompt: Prompt, config: GenerationConfig, limits: Limits, num_samples: int, number: int
@@ -283,8 +283,8 @@ class Generator:
     def _can_generate(self, text: str) -> bool:
         return bool(text) and text in self.tokenizer.target.normalize(f"x{text}x")
 
-    def _read(self, prompts: Sequence[str], *, room: int | None, first: int, kept: int | None = None) -> list[Prompt]:
-        """Encode prompts, numbered from `first`, and warn of those with more than `room` tokens.
+    def _read(self, prompts: Sequence[str], *, max_length: int | None, first: int, kept: int | None = None) -> list[Prompt]:
+        """Encode prompts, numbered from `first`, and warn of those with more than `max_length` tokens.
 
         Of a longer prompt the model sees the last `kept` tokens where the context slides.
         """
@@ -292,12 +292,12 @@ class Generator:
         texts = [side.normalize(text) for text in require_list(prompts)]
         encoded = [tuple(ids) for ids in side.encode_batch(texts)]
         # When sampling, running text drops its beginning sooner or later anyway, without a warning.
-        if room is not None and (self.pairs or kept is None):
+        if max_length is not None and (self.pairs or kept is None):
             extra = 1 if self.pairs else 0  # the begin symbol, which follows the prompt of a pair
             remedy = "shorten the prompt" if kept is not None else "shorten the prompt or lower max_new_tokens"
             for number, ids in enumerate(encoded, start=first + 1):
-                if len(ids) + extra > room:
-                    seen = (kept or room) - extra
+                if len(ids) + extra > max_length:
+                    seen = (kept or max_length) - extra
                     found = f"prompt {number}: {len(ids)} tokens"
                     warn(f"{found}, of which the model sees the last {seen} only; {remedy}", GenerationWarning)
         if self.pairs:

@@ -197,7 +197,7 @@ def _explain_continuation(generator: Generator, request: InspectionRequest, numb
     search, target = None, request.target(number)
     # A prompt is truncated to leave room for a new continuation; a given one must fit next to the whole prompt.
     room = max(1, generator.context - request.tokens) if target is None else None
-    (prompt,) = generator.encode_prompts([request.texts[number]], room=room)
+    (prompt,) = generator.encode_prompts([request.texts[number]], max_length=room)
     ids = list(prompt.ids) if room is None else list(prompt.ids[-room:])
     if target is None:
         with generator.backend.inference_mode():
