@@ -283,7 +283,9 @@ class Generator:
     def _can_generate(self, text: str) -> bool:
         return bool(text) and text in self.tokenizer.target.normalize(f"x{text}x")
 
-    def _read(self, prompts: Sequence[str], *, max_length: int | None, first: int, kept: int | None = None) -> list[Prompt]:
+    def _read(
+        self, prompts: Sequence[str], *, max_length: int | None, first: int, kept: int | None = None
+    ) -> list[Prompt]:
         """Encode prompts, numbered from `first`, and warn of those with more than `max_length` tokens.
 
         Of a longer prompt the model sees the last `kept` tokens where the context slides.
