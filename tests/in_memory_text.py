@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dragoman.data.batching.epochs import EpochStream
+from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.packing import TextBatch
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers import BOS, EOS

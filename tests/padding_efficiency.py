@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dragoman.data.batching.epochs import Rows
+from dragoman.data.batching.batch_streams import Rows
 from dragoman.data.batching.token_batches import LengthArray
 
 

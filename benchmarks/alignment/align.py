@@ -31,14 +31,15 @@ import matplotlib.pyplot as plt
 
 from benchmarks.collect_runs import update_results
 from dragoman.data.readers.text_lines import read_lines
-from dragoman.evaluation.alignment import (
+from dragoman.evaluation.alignment_error_rate import (
     GoldAlignment,
     Links,
     alignment_agreement,
     alignment_scores,
     read_gold_alignments,
 )
-from dragoman.interpret.alignment import (
+from dragoman.interpret.recorder import record_pairs
+from dragoman.interpret.word_alignment import (
     AlignmentHead,
     alignment_heads,
     grow_diagonal,
@@ -48,7 +49,6 @@ from dragoman.interpret.alignment import (
     word_attention,
     words_of_text,
 )
-from dragoman.interpret.recorder import record_pairs
 from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent

@@ -30,7 +30,7 @@ from dragoman.data.readers.text_lines import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Bleu, compare_systems, corpus_score
 from dragoman.inference import Translator
-from dragoman.interpret.heads import CONFIG_ROLES, HeadValues, count_heads, head_ablation
+from dragoman.interpret.attention_heads import CONFIG_ROLES, HeadValues, count_heads, head_ablation
 from dragoman.interpret.plots import plot_per_head
 from dragoman.profiling.estimate import count_parameters
 from dragoman.runs.folder import RunFolder

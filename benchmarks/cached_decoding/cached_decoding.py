@@ -25,7 +25,7 @@ from benchmarks.collect_runs import update_results
 from dragoman.data.readers.text_lines import read_lines
 from dragoman.decoding import DecodingConfig, Hypothesis
 from dragoman.inference import Translator
-from dragoman.inference.batching import batch_by_length
+from dragoman.inference.length_batches import batch_by_length
 from dragoman.models.special_symbols import EOS, PAD
 from tests.plain_beam_search import plain_beam_search
 

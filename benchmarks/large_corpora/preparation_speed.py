@@ -26,9 +26,9 @@ import sentencepiece
 
 from benchmarks.collect_runs import read_results, update_results
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, passes_pair_rules
-from dragoman.data.preprocessing.blocks import ReadTask, read_blocks
-from dragoman.data.readers.corpus import read_corpus
-from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.data.preprocessing.block_cleaning import ReadTask, read_blocks
+from dragoman.data.readers.parallel_corpus import read_corpus
+from dragoman.data.readers.parallel_files import ParallelFiles
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, UnigramConfig
 

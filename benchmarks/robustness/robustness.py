@@ -17,7 +17,7 @@ from benchmarks.collect_runs import update_results
 from dragoman.data.augmentation import Perturbation, perturb_text
 from dragoman.data.readers.text_lines import read_lines
 from dragoman.evaluation import Bleu, corpus_score
-from dragoman.inference.translation import TranslationWarning
+from dragoman.inference.translation_result import TranslationWarning
 
 HERE = Path(__file__).parent
 PERTURBATIONS: tuple[Perturbation, ...] = get_args(Perturbation)

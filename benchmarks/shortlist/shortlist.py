@@ -23,8 +23,8 @@ import numpy as np
 import dragoman
 from benchmarks.collect_runs import update_results
 from benchmarks.translation_speed import core_steps
-from dragoman.data.preprocessing.prepare import prepare_data
-from dragoman.data.readers.corpus import read_corpus
+from dragoman.data.preprocessing.cleaned_texts import prepare_data
+from dragoman.data.readers.parallel_corpus import read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import corpus_score
@@ -32,7 +32,7 @@ from dragoman.evaluation.metrics import Bleu
 from dragoman.inference import Translator
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import apply_shortlist
-from dragoman.tasks.base import cache_dir
+from dragoman.tasks.task import cache_dir
 
 FULL = "full vocabulary"
 Texts = list[tuple[str, str]]

@@ -27,7 +27,7 @@ from benchmarks.collect_runs import update_results
 from benchmarks.training_speed.train_with_dragoman import stop_after
 from benchmarks.training_speed.training_speed import processor_name
 from dragoman.profiling.estimate import build_meta_model, training_flops
-from dragoman.profiling.machine import peak_flops
+from dragoman.profiling.peak_performance import peak_flops
 from dragoman.runs.folder import RunFolder
 
 RESULTS = Path(__file__).parent / "results.json"

@@ -8,15 +8,15 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, final
 
-from dragoman.atomic import write_atomically, write_error
-from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.atomic_files import write_atomically, write_error
+from dragoman.data.readers.parallel_files import ParallelFiles
 from dragoman.errors import DataError, MissingExtraError
-from dragoman_demo.text import normal, spaced
+from dragoman_demo.text_equality import normal, spaced
 
 if TYPE_CHECKING:
     from babel import Locale
 
-    from dragoman_demo.readings import Reading
+    from dragoman_demo.unambiguous_forms import Reading
 
 FAMILIES = {
     "date": 14,
@@ -140,8 +140,8 @@ def _generator(purpose: str, seed: int) -> Random:
 
 def _drawn(source: "Locale", target: "Locale", seed: int) -> Iterator[Phrase]:
     """Yield phrases endlessly, with repetitions."""
-    from dragoman_demo.forms import all_forms
-    from dragoman_demo.readings import consistent
+    from dragoman_demo.phrase_forms import all_forms
+    from dragoman_demo.unambiguous_forms import consistent
 
     families: dict[str, list[Reading]] = {name: [] for name in FAMILIES}
     for reading in consistent(all_forms(), source, target):

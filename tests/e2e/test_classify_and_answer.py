@@ -15,7 +15,7 @@ from dragoman.data.datasets.labeled import Labels
 from dragoman.data.datasets.qa import WindowConfig
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
 from dragoman.inference import AnswerConfig, Classifier, QuestionAnswerer, Tagger, Translator
-from dragoman.models.heads import SpanLogits, answer_mask
+from dragoman.models.task_heads import SpanLogits, answer_mask
 from dragoman.runs import load as runs_load
 from tests.fake_models import PrefixModel
 

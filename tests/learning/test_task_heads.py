@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from dragoman.data.batching.in_memory import example_stream
+from dragoman.data.batching.in_memory_batches import example_stream
 from dragoman.data.datasets.labeled import LabeledDataset, Labels
 from dragoman.data.datasets.qa import QuestionDataset, WindowConfig
 from dragoman.data.datasets.tagged import TaggedDataset
@@ -14,12 +14,12 @@ from dragoman.data.readers.labeled import LabeledText
 from dragoman.data.readers.qa import AnswerSpan, Question
 from dragoman.data.readers.tagged import TaggedSentence
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer, WordConfig
-from dragoman.evaluation.classification import classification_scores
-from dragoman.evaluation.squad import span_scores
+from dragoman.evaluation.classification_metrics import classification_scores
+from dragoman.evaluation.squad_metrics import span_scores
 from dragoman.inference import Classifier, QuestionAnswerer, Tagger
 from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only
-from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead, SpanHead, TokenHead
+from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead, SpanHead, TokenHead
 from dragoman.training.losses import classification_loss, question_answering_loss
 from dragoman.training.step import compute_gradients
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from dragoman.data.batching.token_batches import batches_in_order, pair_stream
+from dragoman.data.datasets.dependency_trees import FeatureStore, StoredFeatures
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.datasets.source_features import FeatureStore, StoredFeatures
-from dragoman.data.preprocessing.tokenize import tokenize_texts
-from dragoman.data.readers.parallel import Example
+from dragoman.data.preprocessing.tokenize_corpus import tokenize_texts
+from dragoman.data.readers.parallel_files import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig, SinusoidalConfig, TreeConfig

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dragoman.evaluation.alignment import GoldAlignment, alignment_scores, read_gold_alignments
+from dragoman.evaluation.alignment_error_rate import GoldAlignment, alignment_scores, read_gold_alignments
 
 metrics = pytest.importorskip("nltk.translate.metrics", reason="nltk comes with rouge-score, the extra `rouge`")
 links = st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)))

@@ -7,7 +7,7 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 
 from dragoman.models.config import EncoderOnlyConfig, LearnedConfig
 from dragoman.models.encoder_only import EncoderOnlyTransformer
-from dragoman.models.heads import SequenceHead
+from dragoman.models.task_heads import SequenceHead
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_encoder
 from tests.weight_copying import copy_same, randomized

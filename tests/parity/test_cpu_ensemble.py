@@ -8,7 +8,7 @@ import pytest
 import dragoman
 from dragoman.data.shortlist import Shortlist, ShortlistConfig
 from dragoman.inference import Translator
-from dragoman.inference.backends.ensemble import CpuEnsemble
+from dragoman.inference.backends.cpu_ensemble import CpuEnsemble
 from dragoman.models.ensemble import Ensemble
 from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model

@@ -19,9 +19,9 @@ from dragoman.models.config import (
 )
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.attention_scores import DotConfig
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.positions.t5_bias import relative_position_bucket
-from dragoman.nn.scores import DotConfig
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_transformer
 from tests.weight_copying import copy_same, randomized

@@ -7,9 +7,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
+from dragoman.nn.attention_scores import AdditiveConfig, ScaledDotConfig
 from dragoman.nn.recurrent.cells import CellWeights, cell_step, num_states, project_input
 from dragoman.nn.recurrent.encoder import bidirectional_reference
-from dragoman.nn.scores import AdditiveConfig, ScaledDotConfig
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_recurrent_models import NO_DROPOUT, random_recurrent
 

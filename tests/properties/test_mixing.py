@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import parse
-from dragoman.data.batching.mixing import (
+from dragoman.data.batching.corpus_mixing import (
     CorpusWeights,
     locate_line,
     row_ends,
@@ -19,7 +19,7 @@ from dragoman.data.batching.mixing import (
 from dragoman.data.batching.token_batches import pair_stream
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.preprocessing.prepare import prepare_data
+from dragoman.data.preprocessing.cleaned_texts import prepare_data
 from dragoman.errors import ConfigError
 from dragoman.runs.config import resolve_corpus_paths
 

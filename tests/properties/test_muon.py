@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dragoman.errors import RunError
 from dragoman.models.config import EncoderOnlyConfig, SelfAttentionConfig
-from dragoman.models.heads import (
+from dragoman.models.task_heads import (
     Head,
     ModelWithHead,
     SequenceHead,

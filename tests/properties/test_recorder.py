@@ -19,10 +19,10 @@ from dragoman.models.config import (
     SelfAttentionConfig,
     TreeConfig,
 )
-from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
+from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
+from dragoman.nn.attention_scores import repeat_kv_heads
 from dragoman.nn.masks import causal_mask, padding_mask
-from dragoman.nn.scores import repeat_kv_heads
 from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, bigbird_mask
 from dragoman.nn.sparse.linformer import Linformer, project_length
 from dragoman.nn.sparse.sliding_window import SlidingWindow, sliding_window_mask

@@ -13,13 +13,7 @@ from torch import Tensor
 
 import dragoman.nn.sparse.sliding_window
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
-from dragoman.nn.functional import fused_attention
-from dragoman.nn.kv_cache import KVCache
-from dragoman.nn.masks import document_mask, left_padding_mask, padding_mask
-from dragoman.nn.positions.alibi import AlibiBias
-from dragoman.nn.positions.shaw import ShawPositions
-from dragoman.nn.positions.t5_bias import T5Bias
-from dragoman.nn.scores import (
+from dragoman.nn.attention_scores import (
     AdditiveConfig,
     CosineConfig,
     DotConfig,
@@ -28,6 +22,12 @@ from dragoman.nn.scores import (
     ScaledDotConfig,
     build_score,
 )
+from dragoman.nn.functional import fused_attention
+from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.masks import document_mask, left_padding_mask, padding_mask
+from dragoman.nn.positions.alibi import AlibiBias
+from dragoman.nn.positions.shaw import ShawPositions
+from dragoman.nn.positions.t5_bias import T5Bias
 from dragoman.nn.sparse.bigbird import BigBird, bigbird_mask, sample_random_blocks
 from dragoman.nn.sparse.linformer import Linformer
 from dragoman.nn.sparse.sliding_window import SlidingWindow, sliding_window_mask

@@ -16,12 +16,13 @@ import pytest
 from babel import Locale
 
 import dragoman_demo
-from dragoman.data.readers.corpus import read_corpus
+from dragoman.data.readers.parallel_corpus import read_corpus
 from dragoman.errors import DataError, MissingExtraError
-from dragoman_demo import FAMILIES, Phrase, Split, corpus, phrases, split, write_corpus, writers
-from dragoman_demo.forms import Form
-from dragoman_demo.readings import consistent
-from dragoman_demo.values import Values, Zone
+from dragoman_demo import FAMILIES, Phrase, Split, corpus, phrases, split, write_corpus
+from dragoman_demo import babel_writers as writers
+from dragoman_demo.phrase_forms import Form
+from dragoman_demo.phrase_values import Values, Zone
+from dragoman_demo.unambiguous_forms import consistent
 
 ENGLISH, FRENCH = Locale("en"), Locale("fr")
 TEA = datetime.datetime(2031, 3, 4, 17, 5, 9)  # a Tuesday

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.atomic import require_writable, unique_names
+from dragoman.atomic_files import require_writable, unique_names
 from dragoman.cli import streams
 from dragoman.cli.inspect import HtmlFile, JsonFile, write_report
-from dragoman.cli.loading import load_as
+from dragoman.cli.load_run import load_as
 from dragoman.cli.options import DeviceOption, config_options, refuse
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError

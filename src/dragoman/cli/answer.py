@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli import streams
-from dragoman.cli.loading import load_as
+from dragoman.cli.load_run import load_as
 from dragoman.cli.options import FormatOption, OutputFile, RunArgument, config_options, shared_options
 from dragoman.config import parse
 from dragoman.data.readers.json_fields import get_text, parse_object

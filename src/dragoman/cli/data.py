@@ -24,7 +24,7 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.data.preprocessing.pipeline import TaskRunner
-    from dragoman.runs.prepare import PreparedSummary
+    from dragoman.runs.prepare_corpus import PreparedSummary
 
 EngineName = Literal["single", "ray"]
 data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is_help=True)
@@ -50,7 +50,7 @@ def prepare(
     train --prepared` reads. Memory does not grow with the corpus; an interrupted command continues.
     """
     from dragoman.runs.config import corpus_settings, read_settings, resolve_corpus_paths
-    from dragoman.runs.prepare import PreparationConfig, prepare_corpus, resolve_preparation
+    from dragoman.runs.prepare_corpus import PreparationConfig, prepare_corpus, resolve_preparation
 
     if engine == "single":
         refuse({"workers": workers}, "with --engine single, which uses all cores")

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dragoman.cli.loading import load_as
+from dragoman.cli.load_run import load_as
 from dragoman.cli.options import Assignments, DeviceOption
 from dragoman.cli.tables import build_table
 from dragoman.cli.training_display import TerminalReporter, show_line

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dragoman.cli import streams
-from dragoman.cli.loading import load_as
+from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, OutputDir, RunArgument, config_options, shared_options
 from dragoman.decoding.config import DecodingConfig
 

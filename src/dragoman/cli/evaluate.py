@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from dragoman.cli import streams
-from dragoman.cli.loading import load_as
+from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, JsonFlag, SourceFeaturesOption, config_options, given, refuse, shared_options
 from dragoman.cli.tables import build_table
 from dragoman.config import parse

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.atomic import require_writable, unique_names, write_error, write_text
+from dragoman.atomic_files import require_writable, unique_names, write_error, write_text
 from dragoman.cli import streams
 from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeaturesOption, config_options
 from dragoman.data.readers.conllu import read_heads

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dragoman.cli import streams
-from dragoman.cli.loading import load_as
+from dragoman.cli.load_run import load_as
 from dragoman.cli.options import DeviceOption, OutputDir, RunArgument
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import DataError
@@ -30,8 +30,8 @@ def prune(
     Heads are ranked by the sensitivity of the loss on the given pairs (Michel et al., 2019). Each attention keeps at
     least one head. The remaining weights are not trained again.
     """
-    from dragoman.data.readers.corpus import read_corpus
-    from dragoman.data.readers.parallel import ParallelFiles
+    from dragoman.data.readers.parallel_corpus import read_corpus
+    from dragoman.data.readers.parallel_files import ParallelFiles
     from dragoman.inference import Translator
     from dragoman.runs.prune import prune_run
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dragoman.cli import streams
-from dragoman.cli.loading import load_as
+from dragoman.cli.load_run import load_as
 from dragoman.cli.options import (
     LOADING,
     FormatOption,
@@ -94,8 +94,8 @@ def score(
 
 
 def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
-    from dragoman.data.readers.corpus import read_corpus
-    from dragoman.data.readers.parallel import ParallelFiles
+    from dragoman.data.readers.parallel_corpus import read_corpus
+    from dragoman.data.readers.parallel_files import ParallelFiles
 
     corpus = read_corpus(ParallelFiles(source=source, target=target), warnings)
     return ((example.source, example.target) for example in corpus)

@@ -11,7 +11,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from dragoman.atomic import new_text_file
+from dragoman.atomic_files import new_text_file
 from dragoman.data.readers import text_lines
 from dragoman.data.readers.conllu import read_heads
 from dragoman.data.readers.text_lines import ReadWarnings

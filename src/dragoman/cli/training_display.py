@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dragoman.data.cleaning import CleaningReport
     from dragoman.runs.auto_config import Choice
     from dragoman.runs.model_card import TrainingResult
-    from dragoman.tasks.base import TaskData
+    from dragoman.tasks.task import TaskData
 
 console = Console(stderr=True, highlight=False)
 

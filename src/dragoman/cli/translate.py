@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dragoman.cli import streams
-from dragoman.cli.loading import load_as
+from dragoman.cli.load_run import load_as
 from dragoman.cli.options import (
     LOADING,
     FormatOption,

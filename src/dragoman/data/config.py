@@ -7,11 +7,11 @@ from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.augmentation import NoiseConfig
-from dragoman.data.batching.mixing import ExtraCorpus
+from dragoman.data.batching.corpus_mixing import ExtraCorpus
 from dragoman.data.cleaning import CleaningConfig
-from dragoman.data.readers.corpus import ParallelCorpus
 from dragoman.data.readers.jsonl import ParallelJsonl
-from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.data.readers.parallel_corpus import ParallelCorpus
+from dragoman.data.readers.parallel_files import ParallelFiles
 from dragoman.data.readers.parquet import ParallelParquet
 from dragoman.data.readers.tsv import ParallelTsv
 from dragoman.data.splits import ValidationConfig

@@ -12,11 +12,11 @@ from pydantic import Field, PositiveInt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from dragoman.atomic import write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.config import Config
-from dragoman.data.lexicon import sample_evenly, train_lexicon
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.data.tokenizers.vocabulary import BYTE_TOKENS, SPECIAL_TOKENS, has_byte_tokens
+from dragoman.data.translation_lexicon import sample_evenly, train_lexicon
 from dragoman.errors import DataError
 
 Ids = NDArray[np.int32]

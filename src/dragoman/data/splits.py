@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.cleaning import MIN_EXAMPLES
-from dragoman.data.hashing import file_fingerprint, text_hash
+from dragoman.data.fingerprints import file_fingerprint, text_hash
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import DataError
 

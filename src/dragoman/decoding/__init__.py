@@ -13,7 +13,7 @@ from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.search import Search, build_search, run_search, search
 
 if TYPE_CHECKING:
-    from dragoman.decoding.scoring import score_outputs, score_targets, score_tokens
+    from dragoman.decoding.forced_decoding import score_outputs, score_targets, score_tokens
 
 _NEED_TORCH = ("score_outputs", "score_targets", "score_tokens")
 
@@ -40,5 +40,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _NEED_TORCH:
-        return getattr(import_module("dragoman.decoding.scoring"), name)
+        return getattr(import_module("dragoman.decoding.forced_decoding"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

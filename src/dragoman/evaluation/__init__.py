@@ -1,7 +1,6 @@
 """Metrics, significance tests and error analysis of output texts; every score has a comparable signature."""
 
-from dragoman.evaluation.metrics import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Metric, Rouge, Ter
-from dragoman.evaluation.scores import (
+from dragoman.evaluation.corpus_scores import (
     Score,
     check_aligned,
     corpus_score,
@@ -10,6 +9,7 @@ from dragoman.evaluation.scores import (
     sentence_rows,
     sentence_scores,
 )
+from dragoman.evaluation.metrics import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Metric, Rouge, Ter
 from dragoman.evaluation.significance import PairedResult, compare_systems
 
 __all__ = [

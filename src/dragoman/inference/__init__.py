@@ -7,9 +7,9 @@ imported when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dragoman.inference.batching import InputWarning
-from dragoman.inference.chat import ChatTemplate, Message, Turn
-from dragoman.inference.translation import Translation, TranslationResult, TranslationWarning
+from dragoman.inference.chat_template import ChatTemplate, Message, Turn
+from dragoman.inference.length_batches import InputWarning
+from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning
 from dragoman.inference.translator import Translator
 
 if TYPE_CHECKING:

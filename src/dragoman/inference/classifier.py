@@ -10,7 +10,7 @@ from torch import Tensor
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.inference.backends.torch_backend import predict_probabilities
-from dragoman.inference.batching import (
+from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     MAX_INPUT_LENGTH,
     limit_length,

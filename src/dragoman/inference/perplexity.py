@@ -10,7 +10,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError
 from dragoman.evaluation import perplexity
 from dragoman.inference.backends.protocol import InferenceBackend
-from dragoman.inference.batching import run_in_batches
+from dragoman.inference.length_batches import run_in_batches
 
 
 @final

@@ -17,8 +17,8 @@ from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.errors import ConfigError
 from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
-from dragoman.inference.batching import BATCH_TOKENS, number_chunks, run_in_batches, warn_input
-from dragoman.models.heads import SpanLogits
+from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, run_in_batches, warn_input
+from dragoman.models.task_heads import SpanLogits
 from dragoman.typing import Bool, Float
 
 _STREAM_CHUNK = 256

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dragoman.decoding.config import SamplingConfig
 from dragoman.decoding.hypothesis import OutputStart
-from dragoman.inference.batching import number_chunks
+from dragoman.inference.length_batches import number_chunks
 from dragoman.inference.scheduler import Request, run_requests
 from dragoman.inference.translator import STREAM_CHUNK, Translator
 

@@ -19,7 +19,7 @@ from dragoman.decoding.search import Search, build_search, run_search
 from dragoman.errors import DragomanError
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 from dragoman.inference.backends.sliding_context import SlidingContext
-from dragoman.inference.batching import run_in_batches
+from dragoman.inference.length_batches import run_in_batches
 
 REFILL = 0.25
 """Share of the token budget that must be free before requests enter: encoding costs a forward pass of its own."""

@@ -10,7 +10,7 @@ from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, MissingExtraError, warn
-from dragoman.inference.translation import Translation, TranslationWarning, join_translations, join_with_spaces
+from dragoman.inference.translation_result import Translation, TranslationWarning, join_translations, join_with_spaces
 
 Split = Literal["sentences"]
 """Units that texts are split into before they are translated."""
@@ -180,9 +180,9 @@ def _split_heads(heads: Heads | None, text: str, parts: Sequence[str]) -> Sequen
     """Split the dependency tree of a text into those of its parts; without a tree PyTorch is not imported."""
     if heads is None:
         return [None] * len(parts)
-    from dragoman.data.datasets import source_features
+    from dragoman.data.datasets import dependency_trees
 
-    return source_features.split_tree(heads, text, parts)
+    return dependency_trees.split_tree(heads, text, parts)
 
 
 def _split_sentences(text: str, split_line: Callable[[str], Sequence[str]]) -> Layout:

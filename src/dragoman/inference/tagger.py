@@ -11,7 +11,7 @@ from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.tagged import EncodedWords, encode_words
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.inference.backends.torch_backend import predict_probabilities
-from dragoman.inference.batching import BATCH_TOKENS, MAX_INPUT_LENGTH, limit_length, number_chunks, warn_input
+from dragoman.inference.length_batches import BATCH_TOKENS, MAX_INPUT_LENGTH, limit_length, number_chunks, warn_input
 
 _STREAM_CHUNK = 1024
 """Sentences of a stream that are sorted and batched together."""

@@ -14,8 +14,8 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError, DataError, warn
 from dragoman.inference.backends import as_backend
 from dragoman.inference.backends.protocol import InferenceBackend
-from dragoman.inference.batching import BATCH_TOKENS, require_list, run_in_batches
 from dragoman.inference.engine import Engine, RequestRunner
+from dragoman.inference.length_batches import BATCH_TOKENS, require_list, run_in_batches
 from dragoman.inference.scheduler import Request
 from dragoman.inference.segmentation import (
     MAX_LINE_LENGTH,
@@ -27,7 +27,7 @@ from dragoman.inference.segmentation import (
     check_line_length,
 )
 from dragoman.inference.source_features import TextFeatures, check_source_features, read_chunks
-from dragoman.inference.translation import Translation, TranslationResult, TranslationWarning
+from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning
 from dragoman.models.special_symbols import EOS
 
 _DEFAULT_CONFIG = DecodingConfig()

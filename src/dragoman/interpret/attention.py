@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from dragoman.nn.attention import AttentionFunction, KeyMask, MultiHeadAttention, PositionIds, RelationIds
+from dragoman.nn.attention_scores import Logits, MappedKeys, MappedQueries, repeat_kv_heads
 from dragoman.nn.functional import AttentionOutput, Mask, Values, add_causal_mask
 from dragoman.nn.kv_cache import KVCache
-from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, repeat_kv_heads
 from dragoman.nn.sparse.linformer import Linformer
 from dragoman.typing import Bool, Float
 

@@ -8,8 +8,8 @@ import numpy as np
 from torch import Tensor
 
 from dragoman.errors import MissingExtraError
-from dragoman.evaluation.alignment import Links
-from dragoman.interpret.explanation import Contributions, Explanation
+from dragoman.evaluation.alignment_error_rate import Links
+from dragoman.interpret.explain_text import Contributions, Explanation
 from dragoman.typing import Bool, Float
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from dragoman.config import Config
 from dragoman.nn.attention import FullConfig
+from dragoman.nn.attention_scores import ScaledDotConfig, ScoreConfig
 from dragoman.nn.blocks import NormPosition
 from dragoman.nn.feed_forward import ActivationName
 from dragoman.nn.norms import NormName
-from dragoman.nn.scores import ScaledDotConfig, ScoreConfig
 from dragoman.nn.sparse.factory import NOT_CAUSAL, PatternConfig
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]

@@ -25,6 +25,7 @@ from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
 from dragoman.models.weights import build_tied_embeddings, initialize_weights
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
+from dragoman.nn.attention_scores import Score, build_score
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feed_forward import FeedForward
@@ -36,7 +37,6 @@ from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.sinusoidal import SinusoidalPositions
 from dragoman.nn.positions.t5_bias import T5Bias
 from dragoman.nn.positions.tree import DepthEmbedding, TreeBias
-from dragoman.nn.scores import Score, build_score
 from dragoman.nn.sparse.factory import build_pattern
 
 

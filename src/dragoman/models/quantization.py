@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from safetensors import SafetensorError, deserialize, safe_open
 
-from dragoman.atomic import write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.errors import RunError
 from dragoman.typing import Float32, Int8, UInt16
 

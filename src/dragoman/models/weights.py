@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from dragoman.atomic import write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.errors import ConfigError, RunError
 from dragoman.nn.attention import MultiHeadAttention
 

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, final, runtime_checkable
 from torch import Tensor, nn
 
 from dragoman.config import Config
+from dragoman.nn.attention_scores import Logits, MappedKeys, MappedQueries, Score
 from dragoman.nn.functional import (
     AttentionOutput,
     Bias,
@@ -30,7 +31,6 @@ from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.positions.rotary import RotaryPositions
 from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.tree import TreeBias
-from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, Score
 from dragoman.typing import Bool, Float, Int
 
 PositionIds = Int[Tensor, "#rows positions"]

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from dragoman.nn.attention_scores import Logits, MappedKeys, MappedQueries, repeat_kv_heads, scaled_dot
 from dragoman.nn.cpu_ops import CpuAttention, cpu_ops_for
 from dragoman.nn.dropout import dropout
 from dragoman.nn.masks import causal_mask as causal_mask
-from dragoman.nn.scores import Logits, MappedKeys, MappedQueries, repeat_kv_heads, scaled_dot
 from dragoman.typing import Bool, Float
 
 Values = Float[Tensor, "rows key_heads keys value_size"]

@@ -22,9 +22,9 @@ from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.models.quantization import ComputeType
 from dragoman.models.special_symbols import BOS
 from dragoman.profiling.estimate import FLOAT32_BYTES, model_cost
-from dragoman.profiling.machine import memory_bandwidth, peak_cpu_backend_ops, peak_flops
-from dragoman.tasks.base import RunFiles
+from dragoman.profiling.peak_performance import memory_bandwidth, peak_cpu_backend_ops, peak_flops
 from dragoman.tasks.factory import build_task
+from dragoman.tasks.task import RunFiles
 from dragoman.typing import Int
 
 BYTES_PER_NUMBER: dict[ComputeType, int] = {"float32": 4, "bfloat16": 2, "int8": 1}

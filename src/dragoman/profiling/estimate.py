@@ -12,12 +12,12 @@ from torch.overrides import TorchFunctionMode
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer
-from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead
 from dragoman.models.protocols import Decoder, needs_source_features, source_arguments
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
-from dragoman.tasks.base import RunFiles, TaskData
+from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
+from dragoman.tasks.task import RunFiles, TaskData
 from dragoman.training.config import TrainingConfig
 from dragoman.training.r_drop import RDropConfig
 from dragoman.typing import SourceFeatures

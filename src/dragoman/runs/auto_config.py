@@ -11,7 +11,7 @@ import torch
 
 from dragoman.config import Tree, merge
 from dragoman.data.datasets.text import prepare_text
-from dragoman.data.preprocessing.prepare import PreparedData, prepare_data
+from dragoman.data.preprocessing.cleaned_texts import PreparedData, prepare_data
 from dragoman.data.tokenizers import BpeConfig, UnigramConfig
 from dragoman.errors import ConfigError
 from dragoman.profiling.memory import available_bytes, format_bytes, resident_bytes
@@ -20,7 +20,6 @@ from dragoman.profiling.profile import Profile, ProfileRequest, run_profiler
 from dragoman.runs.config import get_value, is_set, nest, parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import PRESETS
-from dragoman.tasks.base import cache_dir
 from dragoman.tasks.config import (
     ClassificationConfig,
     Experiment,
@@ -31,6 +30,7 @@ from dragoman.tasks.config import (
     TaggingConfig,
     TranslationConfig,
 )
+from dragoman.tasks.task import cache_dir
 from dragoman.training.config import TrainingConfig
 
 E = TypeVar("E", bound=Experiment)
@@ -45,7 +45,7 @@ AUTO_SECONDS, PLAN_SECONDS = 1.0, 6.0
 PROFILER: Final = """
 import sys, pathlib
 import dragoman.cli.main, dragoman.cli.training_display, dragoman.runs.train
-from dragoman.profiling.profile_worker import write_profile
+from dragoman.profiling.profiling_process import write_profile
 from dragoman.runs.folder import RunFolder
 write_profile(RunFolder(pathlib.Path(sys.argv[1])))
 """

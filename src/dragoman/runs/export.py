@@ -11,11 +11,11 @@ from typing import Any, final
 import yaml
 
 from dragoman import cpu_library
-from dragoman.atomic import new_folder, write_atomically
+from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.config import Tree
-from dragoman.data.preprocessing.prepare import prepare_data
-from dragoman.data.readers.corpus import read_corpus
-from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.data.preprocessing.cleaned_texts import prepare_data
+from dragoman.data.readers.parallel_corpus import read_corpus
+from dragoman.data.readers.parallel_files import ParallelFiles
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.backends import cpu_backend
@@ -23,8 +23,8 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.quantization import ComputeType, load_arrays, quantize_weights, save_arrays
 from dragoman.runs.folder import FORMAT_KEY, FORMAT_VERSION, RunFolder
 from dragoman.runs.model_card import describe_model
-from dragoman.tasks.base import cache_dir
 from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig
+from dragoman.tasks.task import cache_dir
 
 MEBIBYTE = 2**20
 PATH_KEYS = {"source", "target", "source_features", "path", "folder", "init_from", "teacher", "extra_teachers"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from dragoman import runs
-from dragoman.atomic import write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.config import Tree, read_yaml, to_yaml
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError

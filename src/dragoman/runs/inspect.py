@@ -17,16 +17,16 @@ from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError
-from dragoman.inference.batching import BATCH_TOKENS
 from dragoman.inference.classifier import Classifier
 from dragoman.inference.generator import Generator
+from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.question_answerer import QuestionAnswerer
 from dragoman.inference.source_features import check_source_features
 from dragoman.inference.tagger import Tagger
 from dragoman.inference.translator import MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.beam_tree import SearchRecord, record_search
-from dragoman.interpret.classification import explain_answer, explain_label, explain_tags
-from dragoman.interpret.explanation import Explanation, explain_continuation, explain_translation
+from dragoman.interpret.explain_task_heads import explain_answer, explain_label, explain_tags
+from dragoman.interpret.explain_text import Explanation, explain_continuation, explain_translation
 from dragoman.interpret.quantized_activations import round_activations
 from dragoman.interpret.recorder import Ids, as_module
 from dragoman.models.quantization import ComputeType

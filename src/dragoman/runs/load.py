@@ -12,9 +12,9 @@ from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, DataError, RunError, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.inference.backends.ensemble import CpuEnsemble
-from dragoman.inference.backends.shortlist import ShortlistBackend
-from dragoman.inference.batching import BATCH_TOKENS
+from dragoman.inference.backends.cpu_ensemble import CpuEnsemble
+from dragoman.inference.backends.shortlist_backend import ShortlistBackend
+from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.translator import Translator
 from dragoman.models.quantization import ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder

@@ -11,7 +11,7 @@ from typing import Any, assert_never, final
 
 import torch
 
-from dragoman.atomic import write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
@@ -19,8 +19,8 @@ from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.cpu_ops import cpu_ops_instruction_set
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load
-from dragoman.tasks.base import TaskData, TaskDescription
 from dragoman.tasks.config import ModelConfig
+from dragoman.tasks.task import TaskData, TaskDescription
 
 ESCAPED_BAR = r"\|"
 """Bar inside a cell of a Markdown table."""

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from dragoman.atomic import write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.translator import Translator
-from dragoman.interpret.heads import (
+from dragoman.interpret.attention_heads import (
     RemainingHeads,
     has_uniform_heads,
     head_importance,

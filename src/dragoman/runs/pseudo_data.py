@@ -8,10 +8,10 @@ from itertools import tee
 from pathlib import Path
 from typing import Any
 
-from dragoman.atomic import new_folder, write_atomically
+from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError, RunError
-from dragoman.inference.translation import TranslationWarning
+from dragoman.inference.translation_result import TranslationWarning
 from dragoman.inference.translator import Translator
 from dragoman.runs.folder import RunFolder
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 from pydantic import Field
 
-from dragoman.atomic import write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.config import Config, parse, read_yaml
 from dragoman.errors import ConfigError, RunError
 from dragoman.runs.config import EXPECTED_KEY

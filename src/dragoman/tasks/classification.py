@@ -8,12 +8,12 @@ from dragoman.data.datasets.labeled import LabeledDataset, Labels, read_labeled_
 from dragoman.data.readers.labeled import LabeledText
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
-from dragoman.evaluation.classification import classification_scores
+from dragoman.evaluation.classification_metrics import classification_scores
 from dragoman.inference.classifier import Classifier
-from dragoman.models.heads import build_sequence_head
-from dragoman.tasks.base import TaskDescription
+from dragoman.models.task_heads import build_sequence_head
 from dragoman.tasks.config import ClassificationConfig
-from dragoman.tasks.heads import Encoder, HeadTask, label_notes
+from dragoman.tasks.head_task import Encoder, HeadTask, label_notes
+from dragoman.tasks.task import TaskDescription
 from dragoman.training.losses import classification_loss
 
 DESCRIPTION = TaskDescription(

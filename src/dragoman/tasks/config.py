@@ -12,16 +12,16 @@ from dragoman.data.datasets.labeled import LabeledDataConfig
 from dragoman.data.datasets.qa import QuestionDataConfig
 from dragoman.data.datasets.tagged import TaggedDataConfig
 from dragoman.data.datasets.text import TextDataConfig
-from dragoman.data.masking import MaskingConfig
-from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.data.mlm_masking import MaskingConfig
+from dragoman.data.readers.parallel_files import ParallelFiles
 from dragoman.data.tokenizers import BpeConfig, TokenizerConfig, UnigramConfig
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
-from dragoman.inference.chat import ChatTemplate
+from dragoman.inference.chat_template import ChatTemplate
 from dragoman.inference.question_answerer import AnswerConfig
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
-from dragoman.models.heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
 from dragoman.models.recurrent.config import RecurrentConfig
+from dragoman.models.task_heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
 from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
 

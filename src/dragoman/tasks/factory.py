@@ -2,7 +2,6 @@
 
 from typing import assert_never
 
-from dragoman.tasks.base import Task
 from dragoman.tasks.classification import classification_task
 from dragoman.tasks.config import (
     ClassificationConfig,
@@ -17,6 +16,7 @@ from dragoman.tasks.language_modeling import LanguageModelingTask
 from dragoman.tasks.masked_lm import MaskedLMTask
 from dragoman.tasks.question_answering import question_answering_task
 from dragoman.tasks.tagging import tagging_task
+from dragoman.tasks.task import Task
 from dragoman.tasks.translation import TranslationTask
 
 

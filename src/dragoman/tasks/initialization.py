@@ -7,10 +7,10 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.preprocessing.prepare import TOKENIZER_FILE
+from dragoman.data.preprocessing.cleaned_texts import TOKENIZER_FILE
 from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, Tokenizer, TokenizerConfig
-from dragoman.data.tokenizers.extension import extend_vocab
-from dragoman.data.tokenizers.tokenizer import Pairs
+from dragoman.data.tokenizers.tokenizer_pair import Pairs
+from dragoman.data.tokenizers.vocabulary_extension import extend_vocab
 from dragoman.errors import ConfigError, RunError
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.factory import build_encoder_decoder
@@ -18,8 +18,8 @@ from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.models.weights import load_tensors, set_weights
 from dragoman.nn.lora import apply_lora
-from dragoman.tasks.base import RunFiles, load_weights
 from dragoman.tasks.config import LanguageModelingConfig, MaskedLMConfig, ModelConfig, TranslationConfig, max_positions
+from dragoman.tasks.task import RunFiles, load_weights
 from dragoman.training.distillation import DistillationConfig
 from dragoman.training.step import seeded_rng
 

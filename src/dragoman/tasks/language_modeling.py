@@ -7,22 +7,22 @@ from typing import Any, ClassVar, final
 
 import torch
 
-from dragoman.data.batching.epochs import BatchStream
+from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.data.batching.packing import TextBatch, window_stream, windows_in_order
-from dragoman.data.batching.prompts import prompt_stream, prompts_in_order
+from dragoman.data.batching.prompt_batches import prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.inference.batching import BATCH_TOKENS
 from dragoman.inference.generator import Generator
+from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
-from dragoman.tasks.base import RunFiles, TaskDescription, format_list, load_weights
 from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
-from dragoman.tasks.setup import TrainingSetup, loss_validator, measure_likelihood
+from dragoman.tasks.task import RunFiles, TaskDescription, format_list, load_weights
 from dragoman.tasks.text_data import TextCorpus, TextPart, prepare_text_data
+from dragoman.tasks.training_setup import TrainingSetup, loss_validator, measure_likelihood
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.step import seeded_rng
 

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, NoReturn, final
 import torch
 
 from dragoman.data.batching.packing import TextBatch
-from dragoman.data.masking import masked_lm_in_order, masked_lm_stream
+from dragoman.data.mlm_masking import masked_lm_in_order, masked_lm_stream
 from dragoman.errors import RunError
 from dragoman.evaluation import Score
 from dragoman.models.encoder_only import EncoderOnlyTransformer
-from dragoman.tasks.base import RunFiles, TaskDescription
 from dragoman.tasks.config import MaskedLMConfig
-from dragoman.tasks.heads import build_masked_lm
-from dragoman.tasks.setup import TrainingSetup, measure_likelihood
+from dragoman.tasks.head_task import build_masked_lm
+from dragoman.tasks.task import RunFiles, TaskDescription
 from dragoman.tasks.text_data import TextCorpus, TextPart, prepare_text_data
+from dragoman.tasks.training_setup import TrainingSetup, measure_likelihood
 from dragoman.training.losses import masked_lm_loss
 from dragoman.training.trainer import Validator
 

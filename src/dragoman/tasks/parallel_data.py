@@ -8,21 +8,21 @@ from typing import final
 import numpy as np
 from torch import Tensor
 
-from dragoman.data.batching.mixing import CorpusWeights, locate_line, row_ends, temperature_weights
+from dragoman.data.batching.corpus_mixing import CorpusWeights, locate_line, row_ends, temperature_weights
 from dragoman.data.cleaning import CleaningReport
 from dragoman.data.config import DataConfig, PreparedFolder
+from dragoman.data.datasets.dependency_trees import FeatureStore, StoredFeatures, prepare_source_features
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.datasets.source_features import FeatureStore, StoredFeatures, prepare_source_features
-from dragoman.data.preprocessing.prepare import PreparedData, TokenizedText, prepare_data
-from dragoman.data.preprocessing.tokenize import retokenize_epoch, tokenize_texts
-from dragoman.data.readers.corpus import ParallelCorpus, corpus_name
-from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.data.preprocessing.cleaned_texts import PreparedData, TokenizedText, prepare_data
+from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
+from dragoman.data.readers.parallel_corpus import ParallelCorpus, corpus_name
+from dragoman.data.readers.parallel_files import ParallelFiles
 from dragoman.data.readers.shards import resolve_files
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
-from dragoman.data.tokenizers.tokenizer import Pairs as TextPairs
+from dragoman.data.tokenizers.tokenizer_pair import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.segmentation import MAX_LINE_LENGTH
-from dragoman.tasks.base import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
+from dragoman.tasks.task import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
 
 
 @final

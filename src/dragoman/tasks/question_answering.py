@@ -11,12 +11,12 @@ from dragoman.data.datasets.qa import QuestionDataset, read_question_splits
 from dragoman.data.readers.qa import Question
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.evaluation import Score
-from dragoman.evaluation.squad import span_scores
+from dragoman.evaluation.squad_metrics import span_scores
 from dragoman.inference.question_answerer import QuestionAnswerer
-from dragoman.models.heads import build_span_head
-from dragoman.tasks.base import TaskDescription
+from dragoman.models.task_heads import build_span_head
 from dragoman.tasks.config import QuestionAnsweringConfig
-from dragoman.tasks.heads import HeadTask
+from dragoman.tasks.head_task import HeadTask
+from dragoman.tasks.task import TaskDescription
 from dragoman.training.losses import question_answering_loss
 
 DESCRIPTION = TaskDescription(

@@ -9,12 +9,12 @@ from dragoman.data.datasets.tagged import TaggedDataset, read_tagged_splits
 from dragoman.data.readers.tagged import TaggedSentence
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
-from dragoman.evaluation.classification import classification_scores
+from dragoman.evaluation.classification_metrics import classification_scores
 from dragoman.inference.tagger import Tagger
-from dragoman.models.heads import build_token_head
-from dragoman.tasks.base import TaskDescription
+from dragoman.models.task_heads import build_token_head
 from dragoman.tasks.config import TaggingConfig
-from dragoman.tasks.heads import HeadTask, label_notes
+from dragoman.tasks.head_task import HeadTask, label_notes
+from dragoman.tasks.task import TaskDescription
 from dragoman.training.losses import classification_loss
 
 DESCRIPTION = TaskDescription(

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from dragoman.data.datasets.documents import DocumentStore
+from dragoman.data.datasets.document_store import DocumentStore
 from dragoman.data.datasets.text import DocumentRange, PreparedText, TextDataConfig, prepare_text, tokenize_documents
 from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
-from dragoman.tasks.base import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
+from dragoman.tasks.task import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
 
 
 @final

@@ -10,18 +10,17 @@ from typing import Any, ClassVar, final
 import torch
 from torch import nn
 
-from dragoman.data.batching.epochs import EpochStream
+from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.token_batches import Batch, batches_in_order, pair_stream
+from dragoman.data.datasets.dependency_trees import StoredFeatures
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.datasets.source_features import StoredFeatures
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better
-from dragoman.inference.translation import TranslationWarning
+from dragoman.inference.translation_result import TranslationWarning
 from dragoman.inference.translator import Translator
 from dragoman.models.ensemble import Ensemble
 from dragoman.nn.lora import merge_lora
-from dragoman.tasks.base import RunFiles, TaskDescription, load_weights
 from dragoman.tasks.config import TranslationConfig, max_positions
 from dragoman.tasks.initialization import (
     build_initial_model,
@@ -31,7 +30,8 @@ from dragoman.tasks.initialization import (
     load_teachers,
 )
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
-from dragoman.tasks.setup import TrainingSetup, measure_likelihood
+from dragoman.tasks.task import RunFiles, TaskDescription, load_weights
+from dragoman.tasks.training_setup import TrainingSetup, measure_likelihood
 from dragoman.training.losses import build_translation_loss, cross_entropy_loss
 from dragoman.training.trainer import Validator
 

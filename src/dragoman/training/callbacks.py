@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, assert_never, final
 
-from dragoman.atomic import write_atomically, write_error
+from dragoman.atomic_files import write_atomically, write_error
 from dragoman.errors import MissingExtraError
 
 

@@ -17,7 +17,7 @@ from typing import Any, final
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import Tensor
 
-from dragoman.atomic import new_folder, sync_files, write_atomically
+from dragoman.atomic_files import new_folder, sync_files, write_atomically
 from dragoman.errors import RunError
 from dragoman.models.weights import load_tensors, save_tensors
 

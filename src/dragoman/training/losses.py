@@ -16,7 +16,7 @@ from dragoman.data.batching.token_batches import Batch
 from dragoman.data.datasets.labeled import LabeledBatch
 from dragoman.data.datasets.qa import SpanBatch
 from dragoman.data.datasets.tagged import TaggedBatch
-from dragoman.models.heads import SpanLogits, answer_mask
+from dragoman.models.task_heads import SpanLogits, answer_mask
 from dragoman.training.chunked_loss import (
     Loss,
     OutputProjection,

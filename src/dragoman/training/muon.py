@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from dragoman.config import Config
-from dragoman.models.heads import Head
+from dragoman.models.task_heads import Head
 from dragoman.nn.embedding import Unembedding, lookup_parameters
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, full_tensor, is_shard, shard_like
 from dragoman.typing import Float

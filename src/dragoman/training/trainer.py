@@ -14,7 +14,7 @@ from typing import Any, Generic, final
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batching.epochs import BatchStream
+from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.errors import ConfigError, DragomanError, TrainingError
 from dragoman.models.weights import place_like, set_weights
 from dragoman.training.callbacks import (

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dragoman.data.cleaning import CleaningConfig, CleaningReport, leak_key, remove_empty, require_examples
-from dragoman.data.readers.corpus import read_corpus
-from dragoman.data.readers.parallel import Example, ParallelFiles
+from dragoman.data.readers.parallel_corpus import read_corpus
+from dragoman.data.readers.parallel_files import Example, ParallelFiles
 from dragoman.errors import DataError
 from tests.plain_cleaning import clean
 

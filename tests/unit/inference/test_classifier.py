@@ -11,7 +11,7 @@ from dragoman.data.datasets.labeled import Labels
 from dragoman.data.tokenizers import CharacterConfig, LanguageTokenizer, Tokenizer
 from dragoman.inference import Classifier, InputWarning
 from dragoman.models.config import DropoutConfig, EncoderOnlyConfig, LearnedConfig, SelfAttentionConfig
-from dragoman.models.heads import ModelWithHead, SequenceHead
+from dragoman.models.task_heads import ModelWithHead, SequenceHead
 from dragoman.nn.sparse.linformer import LinformerConfig
 from tests.random_models import random_encoder
 

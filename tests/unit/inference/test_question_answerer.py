@@ -11,7 +11,7 @@ from dragoman.data.tokenizers import BpeConfig, CharacterConfig, LanguageTokeniz
 from dragoman.errors import ConfigError
 from dragoman.inference import AnswerConfig, InputWarning, QuestionAnswerer
 from dragoman.models.config import EncoderOnlyConfig, LearnedConfig
-from dragoman.models.heads import ModelWithHead, SpanHead, SpanLogits, answer_mask
+from dragoman.models.task_heads import ModelWithHead, SpanHead, SpanLogits, answer_mask
 from tests.random_models import random_encoder
 
 CONTEXT = "Two dogs play in the snow.\n A cat, asleep  by the sea, dreams of 2 dogs and a fish."

@@ -9,7 +9,7 @@ from dragoman.data.datasets.tagged import encode_words
 from dragoman.data.tokenizers import CharacterConfig, LanguageTokenizer, Tokenizer
 from dragoman.inference import InputWarning, Tagger
 from dragoman.models.config import EncoderOnlyConfig
-from dragoman.models.heads import ModelWithHead, TokenHead
+from dragoman.models.task_heads import ModelWithHead, TokenHead
 from tests.random_models import random_encoder
 
 SENTENCES = [["two", "dogs", "play", "."], [], ["a"], ["μία", "猫", "\u00a0", "cat"], ["dogs"] * 7]

@@ -11,7 +11,7 @@ from dragoman.config import parse
 from dragoman.decoding import score_targets
 from dragoman.errors import ConfigError
 from dragoman.interpret import record
-from dragoman.interpret.heads import apply_gates, open_gates, pruned_config, pruned_weights, select_heads
+from dragoman.interpret.attention_heads import apply_gates, open_gates, pruned_config, pruned_weights, select_heads
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.weights import set_weights

@@ -8,7 +8,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot
 
-from dragoman.interpret.explanation import Contributions
+from dragoman.interpret.explain_text import Contributions
 from dragoman.interpret.plots import (
     plot_alignment,
     plot_contributions,

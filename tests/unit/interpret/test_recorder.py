@@ -12,7 +12,7 @@ from dragoman.errors import DataError
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.interpret import record
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, NoPositionsConfig
-from dragoman.models.heads import DecoderOnlyBackbone
+from dragoman.models.task_heads import DecoderOnlyBackbone
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
 from tests.tensor_search import device_memory

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig, LearnedConfig
-from dragoman.models.heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead, SpanHead, TokenHead
+from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead, SpanHead, TokenHead
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder
 
 SIZES = {"d_model": 14, "num_heads": 2, "d_ff": 17, "num_layers": 1, "dropout": NO_DROPOUT}

@@ -10,8 +10,8 @@ from dragoman.errors import ConfigError
 from dragoman.models.protocols import EncoderDecoder, Memory, State
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
+from dragoman.nn.attention_scores import AdditiveConfig, DotConfig
 from dragoman.nn.dropout import Dropout
-from dragoman.nn.scores import AdditiveConfig, DotConfig
 from dragoman.training.step import TrainableSeq2Seq
 
 SMALL = {"d_model": 14, "encoder_layers": 2, "decoder_layers": 3}

@@ -5,7 +5,7 @@ import torch
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError
-from dragoman.models.heads import (
+from dragoman.models.task_heads import (
     SequenceHead,
     SequenceHeadConfig,
     SpanHead,

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
+from dragoman.nn.attention_scores import DotScore
 from dragoman.nn.masks import causal_mask, padding_mask
-from dragoman.nn.scores import DotScore
 from tests.reference_layers import attention
 
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
+from dragoman.nn.attention_scores import DotScore
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.norms import build_norm
-from dragoman.nn.scores import DotScore
 from tests.reference_layers import attention, feed_forward, normalized
 
 SIZE = 15

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from dragoman.nn.attention_scores import scaled_dot
 from dragoman.nn.functional import fused_attention, masked_softmax, reference_attention
 from dragoman.nn.masks import causal_mask, left_padding_mask
-from dragoman.nn.scores import scaled_dot
 from tests.reference_layers import attend_heads
 
 IMPLEMENTATIONS = pytest.mark.parametrize("attend", [reference_attention, fused_attention])

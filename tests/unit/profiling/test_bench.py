@@ -7,7 +7,7 @@ import torch
 from dragoman.decoding import DecodingConfig, OutputStart
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.profiling.bench import DecodingStep, DecodingTimes, StepCost, roofline, time_decoding
-from dragoman.profiling.machine import memory_bandwidth, peak_flops
+from dragoman.profiling.peak_performance import memory_bandwidth, peak_flops
 from tests.fake_models import PrefixModel
 
 COST = StepCost(weight_bytes=1000, bytes_per_position=10, operations=700)

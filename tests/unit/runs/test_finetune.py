@@ -7,9 +7,9 @@ import torch
 
 from dragoman.config import merge
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.readers.parallel import Example
+from dragoman.data.readers.parallel_files import Example
 from dragoman.data.tokenizers import WordConfig
-from dragoman.data.tokenizers.tokenizer import Pairs
+from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.errors import ConfigError, RunError
 from dragoman.models.weights import get_weights, load_tensors
 from dragoman.runs.config import parse_experiment

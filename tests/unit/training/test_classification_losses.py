@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dragoman.data.datasets.labeled import LabeledBatch
 from dragoman.data.datasets.qa import SpanBatch
 from dragoman.data.datasets.tagged import TaggedBatch
-from dragoman.models.heads import SpanLogits, answer_mask
+from dragoman.models.task_heads import SpanLogits, answer_mask
 from dragoman.training.losses import (
     classification_loss,
     masked_cross_entropy,

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dragoman.data.batching.packing import TextBatch, windows_in_order
-from dragoman.data.masking import MaskingConfig, masked_lm_in_order
+from dragoman.data.mlm_masking import MaskingConfig, masked_lm_in_order
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.training.losses import TrainableDecoderOnly, TrainableEncoderOnly, causal_lm_loss, masked_lm_loss
 from dragoman.training.step import LossFunction, compute_gradients

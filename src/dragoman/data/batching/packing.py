@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.data.batching.epochs import Epoch, EpochStream, RowBatch, Rows
+from dragoman.data.batching.batch_streams import Epoch, EpochStream, RowBatch, Rows
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar, final
 
-from dragoman.data.batching.epochs import BatchStream
+from dragoman.data.batching.batch_streams import BatchStream
 
 B = TypeVar("B")
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.data.batching.epochs import Epoch, EpochStream, PartitionedEpoch, RowBatch, Rows
-from dragoman.data.batching.mixing import CorpusWeights, permute_indices, sample_rows
+from dragoman.data.batching.batch_streams import Epoch, EpochStream, PartitionedEpoch, RowBatch, Rows
+from dragoman.data.batching.corpus_mixing import CorpusWeights, permute_indices, sample_rows
+from dragoman.data.datasets.dependency_trees import StoredFeatures
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.datasets.source_features import StoredFeatures
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import DataError
 from dragoman.typing import Lengths, SourceFeatures, SourceIds, TargetIds

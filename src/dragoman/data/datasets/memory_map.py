@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.atomic import new_folder, read_json
+from dragoman.atomic_files import new_folder, read_json
 from dragoman.errors import DataError
 
 FORMAT_VERSION = 1

@@ -14,7 +14,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.batching.mixing import permute_indices
+from dragoman.data.batching.corpus_mixing import permute_indices
 from dragoman.data.datasets.memory_map import (
     CHUNK,
     ORIGINS,
@@ -26,7 +26,7 @@ from dragoman.data.datasets.memory_map import (
     id_dtype,
     write_columns,
 )
-from dragoman.data.readers.parallel import Example
+from dragoman.data.readers.parallel_files import Example
 
 Chunk = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], Sequence[int]]
 """Sources, targets and origins of several pairs."""

@@ -15,8 +15,8 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from dragoman.config import Config
-from dragoman.data.batching.epochs import RowBatch, Rows
-from dragoman.data.batching.in_memory import RaggedExamples, to_ragged
+from dragoman.data.batching.batch_streams import RowBatch, Rows
+from dragoman.data.batching.in_memory_batches import RaggedExamples, to_ragged
 from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, SkippedAnswers, read_questions
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.splits import SplitConfig, Splits, read_splits

@@ -7,9 +7,9 @@ from typing import final
 
 from pydantic import Field
 
-from dragoman.atomic import open_or_build
-from dragoman.data.datasets.documents import DocumentStore, TokenizedPassage
-from dragoman.data.hashing import file_fingerprint, json_fingerprint
+from dragoman.atomic_files import open_or_build
+from dragoman.data.datasets.document_store import DocumentStore, TokenizedPassage
+from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.readers.text import Passage, TextCorpus, TextFile, read_texts
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.splits import ValidationConfig

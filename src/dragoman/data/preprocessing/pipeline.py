@@ -17,7 +17,7 @@ from dragoman.config import Tree
 from dragoman.data.cleaning import MAX_SAMPLES, MIN_EXAMPLES, CleaningReport, leak_key, remove_empty, require_examples
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.preprocessing.blocks import (
+from dragoman.data.preprocessing.block_cleaning import (
     BLOCK_SIZE,
     BlockTask,
     DeduplicateTask,
@@ -30,9 +30,9 @@ from dragoman.data.preprocessing.blocks import (
     write_lowest_hashes,
     write_shard,
 )
-from dragoman.data.preprocessing.tokenize import TokenizeTask, tokenization_facts, tokenize_shard
-from dragoman.data.readers.corpus import ParallelCorpus, corpus_name, corpus_shards, read_corpus
-from dragoman.data.readers.parallel import Example
+from dragoman.data.preprocessing.tokenize_corpus import TokenizeTask, tokenization_facts, tokenize_shard
+from dragoman.data.readers.parallel_corpus import ParallelCorpus, corpus_name, corpus_shards, read_corpus
+from dragoman.data.readers.parallel_files import Example
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.splits import default_valid_size
 from dragoman.data.tokenizers import Tokenizer

@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import check_text
-from dragoman.data.readers.parallel import Example
+from dragoman.data.readers.parallel_files import Example
 from dragoman.data.readers.shards import Files, resolve_files
 from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import DataError, MissingExtraError

@@ -3,8 +3,8 @@
 from dragoman.data.tokenizers.config import BpeConfig, CharacterConfig, TokenizerConfig, UnigramConfig, WordConfig
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import Casing, Normalization, TextNormalizer, Whitespace
-from dragoman.data.tokenizers.streaming_decoder import StreamingDecoder
-from dragoman.data.tokenizers.tokenizer import Tokenizer
+from dragoman.data.tokenizers.streaming_detokenizer import StreamingDecoder
+from dragoman.data.tokenizers.tokenizer_pair import Tokenizer
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, UNK
 
 __all__ = [

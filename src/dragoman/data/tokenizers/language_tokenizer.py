@@ -9,7 +9,7 @@ import numpy as np
 from dragoman.data.tokenizers.bpe_dropout import BpeDropout
 from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.data.tokenizers.offsets import Span, encode_with_offsets
-from dragoman.data.tokenizers.streaming_decoder import StreamingDecoder
+from dragoman.data.tokenizers.streaming_detokenizer import StreamingDecoder
 from dragoman.data.tokenizers.vocabulary import (
     BOS,
     BYTE_TOKENS,

@@ -15,9 +15,9 @@ from torch import Tensor
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.evaluation import PairedResult
 from dragoman.evaluation.error_analysis import ErrorAnalysis, WorstSentence
+from dragoman.interpret.attention_heads import mean_over_heads
 from dragoman.interpret.beam_tree import SearchRecord
-from dragoman.interpret.explanation import Explanation
-from dragoman.interpret.heads import mean_over_heads
+from dragoman.interpret.explain_text import Explanation
 from dragoman.interpret.recorder import ForwardPass
 from dragoman.typing import Bool, Shaped
 

@@ -6,8 +6,8 @@ from pydantic import Field, PositiveInt, model_validator
 
 from dragoman.config import Config
 from dragoman.models.config import Probability
+from dragoman.nn.attention_scores import AdditiveConfig, CosineConfig, DotConfig, ScaledDotConfig, ScoreConfig
 from dragoman.nn.recurrent.cells import CellName
-from dragoman.nn.scores import AdditiveConfig, CosineConfig, DotConfig, ScaledDotConfig, ScoreConfig
 
 
 class NoAttentionConfig(Config):

@@ -10,8 +10,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from dragoman.nn.attention_scores import MappedQueries
 from dragoman.nn.masks import distances
-from dragoman.nn.scores import MappedQueries
 from dragoman.typing import Float
 
 

@@ -17,9 +17,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from dragoman.nn.attention_scores import MappedQueries
 from dragoman.nn.masks import distances
 from dragoman.nn.positions.sinusoidal import sinusoidal_positions
-from dragoman.nn.scores import MappedQueries
 from dragoman.typing import Bool, Float, Int, SourceFeatures
 
 WordHeads = Int[Tensor, "rows words"]

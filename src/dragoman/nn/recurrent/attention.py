@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.nn.attention import MAX_CHUNK_ELEMENTS
+from dragoman.nn.attention_scores import MappedQueries, Score
 from dragoman.nn.functional import (
     AttentionOutput,
     Mask,
@@ -20,7 +21,6 @@ from dragoman.nn.functional import (
     reference_attention,
 )
 from dragoman.nn.kv_cache import KVCache
-from dragoman.nn.scores import MappedQueries, Score
 from dragoman.typing import Bool, Float
 
 DecoderQueries = Float[Tensor, "batch queries size"]

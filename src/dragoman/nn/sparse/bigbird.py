@@ -25,8 +25,8 @@ from torch import Tensor
 
 from dragoman.config import Config
 from dragoman.nn.attention import AttentionFunction, KeyMask
+from dragoman.nn.attention_scores import MappedKeys, MappedQueries
 from dragoman.nn.functional import AttentionOutput, Values
-from dragoman.nn.scores import MappedKeys, MappedQueries
 from dragoman.typing import Bool, Float, Int, Shaped
 
 NO_BLOCK = -1

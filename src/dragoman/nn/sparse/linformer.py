@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from dragoman.config import Config
 from dragoman.errors import DataError
 from dragoman.nn.attention import AttentionFunction, KeyMask
+from dragoman.nn.attention_scores import MappedKeys, MappedQueries
 from dragoman.nn.functional import AttentionOutput, Values
-from dragoman.nn.scores import MappedKeys, MappedQueries
 from dragoman.typing import Float
 
 

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from dragoman.config import Config
 from dragoman.nn.attention import AttentionFunction, KeyMask
+from dragoman.nn.attention_scores import MappedKeys, MappedQueries
 from dragoman.nn.functional import AttentionOutput, Values
 from dragoman.nn.masks import distances
-from dragoman.nn.scores import MappedKeys, MappedQueries
 from dragoman.typing import Bool, Float
 
 MIN_BLOCK_SIZE = 32

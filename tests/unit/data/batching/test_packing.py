@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batching.epochs import EpochStream
+from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.packing import PackedText, TextBatch, window_stream, windows_in_order
-from dragoman.data.datasets.documents import DocumentStore, TokenizedPassage
+from dragoman.data.datasets.document_store import DocumentStore, TokenizedPassage
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError

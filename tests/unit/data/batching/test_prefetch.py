@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.batching.epochs import Epoch, EpochStream
+from dragoman.data.batching.batch_streams import Epoch, EpochStream
 from dragoman.data.batching.prefetch import PrefetchingStream
 from dragoman.errors import DataError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batching.epochs import EpochStream
+from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.token_batches import (
     Batch,
     batches_in_order,

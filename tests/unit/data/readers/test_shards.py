@@ -8,10 +8,10 @@ import pyarrow.parquet
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers.corpus import ParallelCorpus, corpus_name, corpus_paths
-from dragoman.data.readers.corpus import read_corpus as read_corpus
 from dragoman.data.readers.jsonl import ParallelJsonl
-from dragoman.data.readers.parallel import Example, ParallelFiles
+from dragoman.data.readers.parallel_corpus import ParallelCorpus, corpus_name, corpus_paths
+from dragoman.data.readers.parallel_corpus import read_corpus as read_corpus
+from dragoman.data.readers.parallel_files import Example, ParallelFiles
 from dragoman.data.readers.parquet import ParallelParquet
 from dragoman.data.readers.shards import pair_files, resolve_files
 from dragoman.data.readers.text_lines import ReadWarnings

@@ -1,0 +1,97 @@
+"""Batches of examples in memory: an endless shuffled stream for training, or one pass in order for validation."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dragoman.data.batching.batch_streams import Epoch, EpochStream, Rows
+from dragoman.data.batching.token_batches import LengthArray, plan_batches, plan_batches_in_order
+from dragoman.data.datasets.memory_map import RaggedArray
+from dragoman.data.tokenizers.vocabulary import PAD
+from dragoman.errors import DataError
+
+Ids = NDArray[np.int64]
+B = TypeVar("B")
+B_co = TypeVar("B_co", covariant=True)
+
+
+class InMemoryDataset(Protocol[B_co]):
+    """Tokenized examples."""
+
+    @property
+    def lengths(self) -> LengthArray:
+        """Number of tokens of each example, special tokens included."""
+        ...
+
+    def collate(self, rows: Rows) -> B_co:
+        """Return the examples of `rows`, padded to the longest of them."""
+        ...
+
+
+def to_ragged(sequences: Sequence[Sequence[int]]) -> RaggedArray:
+    """Concatenate sequences of different lengths."""
+    lengths = np.fromiter(map(len, sequences), dtype=np.int32, count=len(sequences))
+    values = np.fromiter((value for sequence in sequences for value in sequence), dtype=np.int32)
+    return RaggedArray(values, lengths)
+
+
+def pad_batch(sequences: RaggedArray, rows: Rows, *, padding: int) -> Ids:
+    """Return the sequences of `rows`, padded to the longest of them."""
+    padded = np.full((len(rows), int(sequences.lengths[rows].max())), padding, dtype=np.int64)
+    sequences.fill(rows, padded)
+    return padded
+
+
+@dataclass(frozen=True)
+class RaggedExamples:
+    """Base class of data sets whose examples are token sequences."""
+
+    tokens: RaggedArray
+
+    def __len__(self) -> int:
+        """Return the number of token sequences."""
+        return len(self.tokens)
+
+    @property
+    def lengths(self) -> LengthArray:
+        """Number of tokens of each sequence, special tokens included."""
+        return self.tokens.lengths
+
+    def pad(self, rows: Rows) -> dict[str, Any]:
+        """Return `tokens`, `lengths` and `rows` of a batch, padded to the longest of `rows`."""
+        tokens = torch.from_numpy(pad_batch(self.tokens, rows, padding=PAD))
+        return {"tokens": tokens, "lengths": torch.from_numpy(self.lengths[rows].astype(np.int64)), "rows": rows}
+
+
+def example_stream(
+    examples: InMemoryDataset[B] | Callable[[int], InMemoryDataset[B]], *, budget: int, seed: int
+) -> EpochStream[B]:
+    """Return an endless stream of batches of at most `budget` padded tokens, shuffled by `seed` in each epoch.
+
+    `examples` is one data set, or a function from the epoch (from 0) to its data set, as BPE dropout needs. Raises
+    DataError if there is no example, or if one is longer than the budget.
+    """
+
+    def epoch(number: int) -> Epoch[B]:
+        own = examples(number) if callable(examples) else examples
+        if len(own.lengths) and own.lengths.max() > budget:
+            raise DataError(
+                f"example {int(own.lengths.argmax())}: its {int(own.lengths.max()):,} tokens exceed the budget of "
+                f"{budget:,} tokens per batch; raise training.batch_tokens, or lower the maximum length in data"
+            )
+        widths = own.lengths - 1  # the plan adds one for a special token
+        batches = plan_batches(widths, widths, budget=budget, seed=seed, epoch=number)
+        return Epoch(batches, lambda _, rows: own.collate(rows))
+
+    return EpochStream(epoch)
+
+
+def examples_in_order(examples: InMemoryDataset[B], *, budget: int) -> Iterator[B]:
+    """Yield all examples once, shortest first, in batches of at most `budget` padded tokens or a single example."""
+    widths = examples.lengths - 1
+    for rows in plan_batches_in_order(widths, widths, budget=budget):
+        yield examples.collate(rows)

@@ -1,0 +1,72 @@
+"""Batches of prompts with their continuations for a decoder-only model; only the continuation is predicted."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+
+from dragoman.data.batching.batch_streams import EpochStream, Rows
+from dragoman.data.batching.in_memory_batches import example_stream, examples_in_order
+from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
+from dragoman.data.batching.token_batches import LengthArray
+from dragoman.data.datasets.parallel import TokenStore
+from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
+
+
+def collate_prompts(store: TokenStore, rows: Rows) -> TextBatch:
+    """Return pairs as source ids, BOS, target ids, of which target ids and EOS are predicted."""
+    sources = store.source_lengths[rows].astype(np.int64)
+    lengths = sources + store.target_lengths[rows] + 1
+    each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
+    tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
+    store.source.fill(rows, tokens)
+    tokens[each, sources] = BOS
+    targets = np.full((len(rows), int(store.target_lengths[rows].max())), PAD, dtype=np.int64)
+    store.target.fill(rows, targets)
+    row, column = np.nonzero(np.arange(targets.shape[1]) < store.target_lengths[rows][:, None])
+    tokens[row, sources[row] + 1 + column] = targets[row, column]
+    labels = np.full_like(tokens, PAD)
+    labels[:, :-1] = tokens[:, 1:]
+    labels[each, lengths - 1] = EOS
+    real = columns < lengths[:, None]
+    return TextBatch(
+        tokens=torch.from_numpy(tokens),
+        labels=torch.from_numpy(labels),
+        loss_mask=torch.from_numpy(real & (columns >= sources[:, None])),
+        document_ids=torch.from_numpy(np.where(real, 0, PADDING_DOCUMENT)),
+        rows=rows,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class PromptDataset:
+    """Pairs of a store as prompts with continuations; implements `InMemoryDataset`."""
+
+    store: TokenStore
+
+    @property
+    def lengths(self) -> LengthArray:
+        """Number of tokens of each pair, BOS included."""
+        return self.store.source_lengths + self.store.target_lengths + 1
+
+    def collate(self, rows: Rows) -> TextBatch:
+        """Return the pairs of `rows`, padded to the longest of them."""
+        return collate_prompts(self.store, rows)
+
+
+def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int) -> EpochStream[TextBatch]:
+    """Return an endless stream of pairs of similar length under a `budget` of padded tokens, shuffled by `seed`.
+
+    `store` is one store, or a function from the epoch to its store, as BPE dropout needs. Raises DataError if a pair is
+    longer than the budget, or if there is none.
+    """
+    examples = (lambda epoch: PromptDataset(store(epoch))) if callable(store) else PromptDataset(store)
+    return example_stream(examples, budget=budget, seed=seed)
+
+
+def prompts_in_order(store: TokenStore, *, budget: int) -> Iterator[TextBatch]:
+    """Yield all pairs once, by length; `TextBatch.rows` holds their indices."""
+    return examples_in_order(PromptDataset(store), budget=budget)

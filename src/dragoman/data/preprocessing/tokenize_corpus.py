@@ -1,0 +1,187 @@
+"""Tokenization of stored texts: once per corpus and tokenizer, or in each epoch with noise or BPE dropout."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from dragoman.atomic_files import file_lock, open_or_build
+from dragoman.config import Tree
+from dragoman.data.augmentation import NoiseConfig, add_noise
+from dragoman.data.datasets.memory_map import CHUNK
+from dragoman.data.datasets.parallel import Chunk, TextStore, TokenStore
+from dragoman.data.fingerprints import json_fingerprint
+from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
+from dragoman.errors import DataError
+
+_VERSION = 1
+"""Version of the tokenization; raise it if the same texts and tokenizer would give another store."""
+
+Texts = list[tuple[str, str]]
+
+
+def tokenize_texts(
+    texts: TextStore, tokenizer: Tokenizer, cache: Path, *, max_source_length: int, max_target_length: int
+) -> TokenStore:
+    """Return the ids of the texts, from `cache` if they are there; a damaged store is built again.
+
+    Pairs with more ids than a limit are left out: `len(texts) - len(store)` of them.
+    """
+    limits = max_source_length, max_target_length
+    facts = tokenization_facts(texts, tokenizer, *limits)
+    folder = cache / f"tokens-{_cache_key(facts)}"
+
+    def build() -> TokenStore:
+        chunks = _tokenize(texts, tokenizer, *limits)
+        return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
+
+    return open_or_build(folder, lambda: TokenStore(folder), build)
+
+
+@final
+@dataclass(frozen=True)
+class TokenizeTask:
+    """Shard to tokenize."""
+
+    texts: Path
+    ids: Path
+    """Folder of the result."""
+    tokenizer: Path
+    before: int
+    """Number of texts in earlier shards."""
+    max_source_length: int
+    max_target_length: int
+
+
+def tokenize_shard(task: TokenizeTask) -> Tree:
+    """Tokenize a shard as `tokenize_texts` does; the origins are rows of the texts of all shards."""
+    limits = task.max_source_length, task.max_target_length
+    texts, tokenizer = TextStore(task.texts), _load_tokenizer(task.tokenizer, task.tokenizer.stat().st_mtime_ns)
+    facts = tokenization_facts(texts, tokenizer, *limits)
+    try:
+        store = TokenStore(task.ids)
+        if not facts.items() <= store.header.items():
+            raise DataError("of other texts, or of another tokenizer")
+    except DataError:
+        chunks = (
+            (sources, targets, [task.before + origin for origin in origins])
+            for sources, targets, origins in _tokenize(texts, tokenizer, *limits)
+        )
+        store = TokenStore.build_chunks(task.ids, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
+    return {"pairs": len(store)}
+
+
+@lru_cache(maxsize=1)
+def _load_tokenizer(path: Path, _written: int) -> Tokenizer:
+    """Load one tokenizer for all shards: the word cache of the library outlives each loaded tokenizer."""
+    return Tokenizer.load(path)
+
+
+def tokenization_facts(texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int) -> Tree:
+    """Return everything that determines the ids of texts."""
+    facts = {"texts": texts.fingerprint, "tokenizer": tokenizer.fingerprint}
+    return {**facts, "max_source_length": max_source_length, "max_target_length": max_target_length}
+
+
+def retokenize_epoch(
+    store: TokenStore,
+    texts: TextStore,
+    tokenizer: Tokenizer,
+    cache: Path,
+    *,
+    seed: int,
+    epoch: int,
+    probability: float = 0.0,
+    noise: NoiseConfig | None = None,
+) -> TokenStore:
+    """Return the pairs of `store` with noise in their sources and BPE dropout, drawn from (seed, epoch).
+
+    Stores of other epochs are removed, except epoch 0, whose batches every training counts at its start. A side that
+    becomes longer than the limits of `store` keeps its plain ids, so that no epoch loses an example.
+    """
+    facts: dict[str, Any] = {
+        "store": store.fingerprint,
+        "longest": [store.header["max_source_length"], store.header["max_target_length"]],
+        "tokenizer": tokenizer.fingerprint,
+        "probability": probability,
+        "seed": seed,
+    }
+    if noise is not None:
+        facts["noise"] = noise.model_dump()
+    prefix = f"{'dropout' if noise is None else 'noise'}-{_cache_key(facts)}-"
+    folder = cache / f"{prefix}{epoch}"
+    with file_lock(cache / f".{prefix}lock"):  # all workers of a training need the same store at the same time
+        for other in cache.glob(f"{prefix}*"):
+            if epoch and other.name not in (f"{prefix}0", folder.name):
+                shutil.rmtree(other, ignore_errors=True)
+        try:
+            return TokenStore(folder)
+        except DataError:
+            pairs = _pairs(store, texts, noise, seed=seed, epoch=epoch)
+            chunks = _retokenize(store, pairs, tokenizer, probability, np.random.default_rng([seed, epoch]))
+            return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
+
+
+def _tokenize(
+    texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int
+) -> Iterator[Chunk]:
+    for start in range(0, len(texts), CHUNK):
+        pairs = list(texts.slice(start, min(start + CHUNK, len(texts))))
+        sources = tokenizer.source.encode_batch([source for source, _ in pairs])
+        targets = tokenizer.target.encode_batch([target for _, target in pairs])
+        kept = [
+            place
+            for place, (source, target) in enumerate(zip(sources, targets, strict=True))
+            if len(source) <= max_source_length and len(target) <= max_target_length
+        ]
+        yield [sources[place] for place in kept], [targets[place] for place in kept], [start + place for place in kept]
+
+
+def _pairs(store: TokenStore, texts: TextStore, noise: NoiseConfig | None, *, seed: int, epoch: int) -> Iterator[Texts]:
+    """Yield the texts of the store in chunks, with noise in their sources."""
+    for start in range(0, len(store), CHUNK):
+        pairs = [texts.pair(origin) for origin in store.origins[start : start + CHUNK].tolist()]
+        if noise is not None:
+            pairs = [
+                add_noise(pair, noise, seed=seed, epoch=epoch, row=row) for row, pair in enumerate(pairs, start=start)
+            ]
+        yield pairs
+
+
+def _retokenize(
+    store: TokenStore,
+    pairs: Iterator[Texts],
+    tokenizer: Tokenizer,
+    probability: float,
+    generator: np.random.Generator,
+) -> Iterator[Chunk]:
+    def encode(side: LanguageTokenizer, which: int, chunk: Texts, rows: range) -> list[list[int]]:
+        max_length = store.header["max_target_length" if which else "max_source_length"]
+        own = [pair[which] for pair in chunk]
+        if probability:
+            encoded = side.encode_with_dropout(own, probability=probability, generator=generator)
+        else:
+            encoded = side.encode_batch(own)
+        return [
+            ids if len(ids) <= max_length else store.pair(row)[which].tolist()
+            for row, ids in zip(rows, encoded, strict=True)
+        ]
+
+    start = 0
+    for chunk in pairs:
+        rows = range(start, start + len(chunk))
+        origins = store.origins[rows.start : rows.stop].tolist()
+        yield encode(tokenizer.source, 0, chunk, rows), encode(tokenizer.target, 1, chunk, rows), origins
+        start += len(chunk)
+
+
+def _vocab_size(tokenizer: Tokenizer) -> int:
+    return max(len(tokenizer.source), len(tokenizer.target))
+
+
+def _cache_key(facts: Tree) -> str:
+    return json_fingerprint([_VERSION, facts])[:16]

@@ -1,0 +1,146 @@
+"""Tokenizer of a language pair and its file."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self, assert_never, final
+
+from pydantic import TypeAdapter
+
+from dragoman.atomic_files import read_json, write_atomically
+from dragoman.data.fingerprints import json_fingerprint
+from dragoman.data.tokenizers.config import TokenizerConfig
+from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
+from dragoman.data.tokenizers.normalization import TextNormalizer
+from dragoman.data.tokenizers.trainers import Texts, train_model
+from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, BpeModel, SubwordModel, UnigramModel, WordModel
+from dragoman.errors import ConfigError, DataError
+
+FORMAT = "dragoman.tokenizer"
+FORMAT_VERSION = 3
+
+Pairs = Callable[[], Iterable[tuple[str, str]]]
+Tree = dict[str, Any]
+
+
+@final
+class Tokenizer:
+    """Text to ids and back for source and target, which may share one `LanguageTokenizer`."""
+
+    def __init__(self, source: LanguageTokenizer, target: LanguageTokenizer, config: TokenizerConfig) -> None:
+        self.source = source
+        self.target = target
+        self.config = config
+
+    @classmethod
+    def train(cls, pairs: Pairs, config: TokenizerConfig) -> Self:
+        """Train the vocabularies on (source, target) texts; `pairs` is called once per pass.
+
+        The same texts give the same tokenizer. Raises DataError if there is no text.
+        """
+        normalizer = config.normalizer()
+        if config.shared:
+            both = train_model(lambda: (text for pair in pairs() for text in pair), config)
+            shared = LanguageTokenizer(both, normalizer)
+            return cls(shared, shared, config)
+        source = LanguageTokenizer(train_model(lambda: (pair[0] for pair in pairs()), config), normalizer)
+        target = LanguageTokenizer(train_model(lambda: (pair[1] for pair in pairs()), config), normalizer)
+        return cls(source, target, config)
+
+    @classmethod
+    def train_on_texts(cls, texts: Texts, config: TokenizerConfig) -> Self:
+        """Train one vocabulary on single texts, shared by both sides; `texts` is called once per pass.
+
+        Raises DataError if there is no text, ConfigError if the configuration wants two vocabularies.
+        """
+        if not config.shared:
+            raise ConfigError("tokenizer.shared = false: single texts have one side and one vocabulary; leave it out")
+        shared = LanguageTokenizer(train_model(texts, config), config.normalizer())
+        return cls(shared, shared, config)
+
+    @property
+    def shared(self) -> bool:
+        """Whether source and target share one vocabulary."""
+        return self.source is self.target
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash that is equal for tokenizers that give the same ids for every text."""
+        return json_fingerprint(_languages_to_json(self.source, self.target))
+
+    def save(self, path: Path) -> None:
+        """Write the file atomically. Raises RunError if it cannot be written."""
+        languages = _languages_to_json(self.source, self.target)
+        tree = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "fingerprint": json_fingerprint(languages),
+            "config": self.config.model_dump(mode="json"),
+            **languages,
+        }
+        write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file written by `save`. Raises DataError if it is missing, damaged or of another version."""
+        tree = read_json(path, format_name=FORMAT, version=FORMAT_VERSION, remedy=_REMEDY)
+        try:
+            config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(tree["config"])
+            source = _language_from_json(tree["source"])
+            target = source if tree["target"] is None else _language_from_json(tree["target"])
+            tokenizer = cls(source, target, config)
+        except Exception as error:
+            # The library raises plain `Exception` for merges that do not fit its vocabulary.
+            raise DataError(f"{path}: damaged tokenizer ({_first_line(error)}); {_REMEDY}") from error
+        if tree.get("fingerprint") != tokenizer.fingerprint:
+            raise DataError(f"{path}: damaged tokenizer (its contents do not match its fingerprint); {_REMEDY}")
+        return tokenizer
+
+
+_REMEDY = "copy the file again from the run it belongs to, or train again"
+
+
+def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> Tree:
+    return {"source": _language_to_json(source), "target": None if source is target else _language_to_json(target)}
+
+
+def _language_to_json(language: LanguageTokenizer) -> Tree:
+    return {"normalizer": asdict(language.normalizer), "model": _model_to_json(language.model)}
+
+
+def _language_from_json(tree: Tree) -> LanguageTokenizer:
+    normalizer = TypeAdapter(TextNormalizer).validate_python(tree["normalizer"])
+    return LanguageTokenizer(_model_from_json(tree["model"]), normalizer)
+
+
+def _model_to_json(model: SubwordModel) -> Tree:
+    match model:
+        case BpeModel(vocab=vocab, merges=merges):
+            return {"kind": "bpe", "vocab": list(vocab), "merges": [list(pair) for pair in merges]}
+        case UnigramModel(vocab=vocab, scores=scores):
+            return {"kind": "unigram", "vocab": list(vocab), "scores": list(scores)}
+        case WordModel(vocab=vocab):
+            return {"kind": "words", "vocab": list(vocab)}
+        case _:
+            assert_never(model)
+
+
+def _model_from_json(tree: Tree) -> SubwordModel:
+    vocab = tuple(tree["vocab"])
+    if vocab[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(set(vocab)) != len(vocab):
+        raise ValueError("the vocabulary lacks its special tokens or holds a token twice")
+    match tree["kind"]:
+        case "bpe":
+            return BpeModel(vocab, tuple((left, right) for left, right in tree["merges"]))
+        case "unigram":
+            return UnigramModel(vocab, tuple(float(score) for score in tree["scores"]))
+        case "words":
+            return WordModel(vocab)
+        case kind:
+            raise ValueError(f"unknown kind of model {kind!r}")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,187 @@
+"""Protocols of a task, its data and the files of its run; tokenizer, weights and checks that all tasks share."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar, final
+
+import torch
+from torch import nn
+
+from dragoman.data.cleaning import CleaningReport
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.errors import RunError
+from dragoman.models.quantization import SCALE_SUFFIX
+from dragoman.models.weights import load_tensors, set_weights
+from dragoman.tasks.training_setup import TrainingSetup
+
+N = TypeVar("N", bound=nn.Module)
+
+MAX_LISTED = 5
+"""Number of lines that messages list."""
+
+
+class RunFiles(Protocol):
+    """The files of a run folder that tasks read and write."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def tokenizer(self) -> Path: ...
+
+    @property
+    def labels(self) -> Path: ...
+
+    @property
+    def weights(self) -> Path: ...
+
+    @property
+    def checkpoints(self) -> Path: ...
+
+    def read_tokenizer(self) -> Tokenizer: ...
+
+    def read_environment(self) -> dict[str, Any]: ...
+
+    def read_config(self) -> Any:
+        """Return the experiment of the run. Raises RunError if there is no run."""
+        ...
+
+    def write_config(self, experiment: Any) -> None: ...
+
+    def check_finished(self) -> None:
+        """Raise RunError if the training has not ended."""
+        ...
+
+    def open(self, path: Path) -> Self:
+        """Return the files of another run."""
+        ...
+
+
+class TaskData(Protocol):
+    """Tokenized data of a run."""
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def fingerprints(self) -> Mapping[str, str]:
+        """SHA-256 of every corpus file, by path."""
+        ...
+
+    @property
+    def cleaning_report(self) -> CleaningReport | None:
+        """Result of cleaning; None for tasks that do not clean."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the data, for the display and the model card."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """Sizes of the training and held-out sets, in words."""
+        ...
+
+    @property
+    def tokens_per_epoch(self) -> int:
+        """Tokens of an epoch without padding, for time estimates."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class TaskDescription:
+    """Words that describe a task in model cards and on the display."""
+
+    noun: str
+    """Kind of model, such as `translation model`."""
+    loss_unit: str
+    """Unit that the loss is averaged over, such as `target tokens`."""
+    unit: str
+    """Unit of the training speed, such as `tokens`."""
+    command: str
+    """Command that uses a run, which it calls `RUN`."""
+    python_usage: str | None
+    """Method call on the result of `dragoman.load`; None for tasks without inference."""
+
+
+class Task(Protocol):
+    """Task of an experiment: data, training setup, and loading.
+
+    `prepare_data` and `setup_training` of one task share a type of data.
+    """
+
+    @property
+    def description(self) -> TaskDescription: ...
+
+    def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> Any:
+        """Read and tokenize the corpora; a new run trains its tokenizer.
+
+        `report` receives status messages. Raises DataError on unusable texts, and RunError if a corpus has changed
+        since the run started.
+        """
+        ...
+
+    def setup_training(self, data: Any, *, device: torch.device) -> TrainingSetup[Any]:
+        """Build model, batches, loss and validation; the initial weights are the same on every device for one seed."""
+        ...
+
+    def build_model(self, folder: RunFiles, *, device: torch.device) -> nn.Module:
+        """Build the model of a run with untrained weights."""
+        ...
+
+    def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Any:
+        """Load the trained model of a run for inference."""
+        ...
+
+
+def load_weights(model: N, folder: RunFiles) -> N:
+    """Load the weights of a finished run, int8 weights as float32, and set evaluation mode.
+
+    Raises RunError if they do not fit the model.
+    """
+    tensors = load_tensors(folder.weights)
+    for name, quantized in [(name, tensor) for name, tensor in tensors.items() if tensor.dtype == torch.int8]:
+        tensors[name] = quantized * tensors.pop(name + SCALE_SUFFIX)[:, None]
+    set_weights(model, tensors, where=str(folder.weights))
+    return model.eval()
+
+
+def cache_dir() -> Path:
+    """Return the folder of cached tokenized corpora: `DRAGOMAN_CACHE`, or a folder in the user's cache."""
+    if chosen := os.environ.get("DRAGOMAN_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dragoman"
+
+
+def load_or_create_tokenizer(
+    folder: RunFiles, create: Callable[[], Tokenizer], *, report: Callable[[str], None]
+) -> Tokenizer:
+    """Load the tokenizer of the run; a new run creates and saves it."""
+    if folder.tokenizer.exists():
+        return folder.read_tokenizer()
+    report("preparing the tokenizer")
+    tokenizer = create()
+    tokenizer.save(folder.tokenizer)
+    return tokenizer
+
+
+def check_unchanged(fingerprints: Mapping[str, str], folder: RunFiles) -> None:
+    """Raise RunError if the content of a corpus has changed since the run started; its path may change."""
+    corpora = folder.read_environment().get("corpora")
+    if corpora is None:
+        return
+    known = {corpus["sha256"] for corpus in corpora}
+    for name, digest in fingerprints.items():
+        if digest not in known:
+            raise RunError(
+                f"{name}: has changed since the run in {folder.path} started. Restore the file, or start a new run."
+            )
+
+
+def format_list(items: Sequence[object], *, what: str = "lines") -> str:
+    """Format the first items, such as `lines 3, 5, …`."""
+    return f"{what} {', '.join(map(str, items[:MAX_LISTED]))}{', …' if len(items) > MAX_LISTED else ''}"

@@ -1,0 +1,133 @@
+"""Model, batches, loss and validation of a training, and the state of the training loop that follows from them."""
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, final
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.data.batching.batch_streams import BatchStream
+from dragoman.data.batching.prefetch import PrefetchingStream
+from dragoman.evaluation import Score, perplexity
+from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import WorkerGroup
+from dragoman.training.optimizers import build_optimizer
+from dragoman.training.precision import output_matmul_dtype
+from dragoman.training.step import B, LossFunction, compile_model
+from dragoman.training.trainer import TrainingState, Validator
+
+
+@final
+@dataclass(frozen=True)
+class TrainingSetup(Generic[B]):
+    """Model, batches, loss and validation of a training."""
+
+    model: nn.Module
+    stream: BatchStream[B]
+    loss_function: LossFunction[Any, B]
+    validator: Validator
+    final_validator: Validator
+    """Validator that selects the final weights."""
+    scorers: Mapping[str, Callable[[], Sequence[Score]]]
+    """For each held-out set, a function that scores the model as it currently is."""
+    describe_rows: Callable[[Sequence[int]], str]
+    """Function that names the examples in the rows of a batch."""
+    export_weights: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict
+    """Function from the trained weights to the weights for inference, which merges adapters."""
+    write_sample: Callable[[], str] | None = None
+    """Function that generates a sample text for the model card."""
+
+
+def prepare_state(
+    setup: TrainingSetup[Any], config: TrainingConfig, checkpoints: Path, workers: WorkerGroup, *, device: torch.device
+) -> TrainingState[Any]:
+    """Build the state of the training loop: compiled or sharded model, optimizer, prefetched batches, checkpoints."""
+    sharded = config.sharding == "full" and workers.world_size > 1
+    model = copy.deepcopy(setup.model) if sharded and workers.is_main else setup.model
+    if config.gradient_checkpointing or sharded:
+        from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model  # its import takes 2 seconds
+
+        if config.gradient_checkpointing:
+            enable_gradient_checkpointing(model)
+        if sharded:
+            shard_model(model, workers, device=device)
+    if config.compile:
+        compile_model(model, device=device, mode=config.compile)
+    dtype = output_matmul_dtype(config.precision, device)
+    return TrainingState(
+        model=model,
+        validation_model=setup.model if model is not setup.model else None,
+        optimizer=build_optimizer(config.optimizer, model, matmul_dtype=dtype, workers=workers),
+        stream=PrefetchingStream(setup.stream, count=config.grad_accumulation + 1, epochs=config.max_epochs),
+        checkpoints=CheckpointStore(checkpoints, keep=config.keep_checkpoints, asynchronous=device.type != "cpu"),
+        progress=Progress(),
+        describe_rows=setup.describe_rows,
+    )
+
+
+@final
+@dataclass(frozen=True)
+class Likelihood:
+    """Negative log-likelihood of held-out data."""
+
+    total: float
+    """Sum over all predicted tokens, in nats."""
+    num_tokens: int
+
+    @property
+    def loss(self) -> float:
+        """Mean per predicted token."""
+        return self.total / self.num_tokens
+
+    @property
+    def perplexity(self) -> float:
+        """Exponential of the loss; infinity on overflow."""
+        return perplexity(self.loss)
+
+    def bits_per(self, units: int) -> float:
+        """Return the bits per unit of text, which do not depend on the tokenizer if the units are characters."""
+        return self.total / math.log(2) / units
+
+    def scores(self, *, signature: str, detail: str = "", characters: int | None = None) -> list[Score]:
+        """Return loss and perplexity, and bits per character if the number of characters is known.
+
+        Scores with the same `signature` are comparable.
+        """
+        scores = [
+            Score("loss", self.loss, f"unit:nats|{signature}", detail, higher_is_better=False),
+            Score("perplexity", self.perplexity, signature, detail, higher_is_better=False),
+        ]
+        if characters:
+            bits = self.bits_per(characters)
+            scores.append(Score("bits/character", bits, f"characters:{characters}", detail, higher_is_better=False))
+        return scores
+
+
+def measure_likelihood(
+    model: Any, batches: Iterable[B], loss_function: LossFunction[Any, B], *, device: torch.device
+) -> Likelihood:
+    """Sum the negative log-likelihood of all batches. Raises ValueError if they contain no targets."""
+    total, count = 0.0, 0
+    for batch in batches:
+        total += float(loss_function(model, batch.to(device)).negative_log_likelihood)
+        count += batch.target_count
+    if not count:
+        raise ValueError("the batches contain no targets")
+    return Likelihood(total, count)
+
+
+def loss_validator(
+    batches: Callable[[], Iterable[B]], loss_function: LossFunction[Any, B], *, device: torch.device
+) -> Validator:
+    """Return a validator that reports loss and perplexity of the batches and selects by the loss."""
+
+    def validate(model: nn.Module) -> dict[str, float]:
+        likelihood = measure_likelihood(model, batches(), loss_function, device=device)
+        return {"loss": likelihood.loss, "perplexity": likelihood.perplexity}
+
+    return Validator(validate, metric="loss", higher_is_better=False)
