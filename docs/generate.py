@@ -42,8 +42,8 @@ COMMAND_LINE = f"""# Command line
 
 <!-- Written by `{COMMAND}` from the verbs; edits here are lost. -->
 
-`dragoman VERB --help` prints the same text. `dragoman --debug VERB …` adds the traceback to an error message. Where a verb reads
-or writes lines of text, the file name `-` means standard input or standard output.
+`dragoman VERB --help` prints the same text. `dragoman --debug VERB …` adds the traceback to an error message. Where a
+verb reads or writes lines of text, the file name `-` means standard input or standard output.
 
 | exit code | meaning |
 | --- | --- |

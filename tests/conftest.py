@@ -12,8 +12,8 @@ from tests.corpora import corpora
 # Tests must not depend on a GPU, which the commands they start would use.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-# CI draws the same examples every time, so that failures come from changes; other runs draw new examples. Deadlines fail
-# on busy machines.
+# CI draws the same examples every time, so that failures come from changes; other runs draw new examples.
+# Deadlines fail on busy machines.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("elsewhere", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "elsewhere")

@@ -15,7 +15,7 @@ from typing import Any, TextIO, TypeVar
 
 from dragoman.errors import DataError, RunError
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -111,7 +111,7 @@ def file_lock(lock: Path) -> Iterator[None]:
         yield
 
 
-def open_or_build(folder: Path, open_it: Callable[[], T], build: Callable[[], T]) -> T:
+def open_or_build(folder: Path, open_it: Callable[[], _T], build: Callable[[], _T]) -> _T:
     """Return the content of a folder; if `open_it` raises DataError, one process builds it for all."""
     try:
         return open_it()

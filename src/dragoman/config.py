@@ -48,7 +48,7 @@ class Config(BaseModel):
         return filled
 
 
-C = TypeVar("C", bound=Config)
+_C = TypeVar("_C", bound=Config)
 
 
 def descriptions(kind: type[Config]) -> dict[str, str]:
@@ -176,7 +176,7 @@ def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
     return merge(tree, over)
 
 
-def parse(kind: type[C], tree: Mapping[str, Any], *, where: str = "", hint: Hint = lambda _: None) -> C:
+def parse(kind: type[_C], tree: Mapping[str, Any], *, where: str = "", hint: Hint = lambda _: None) -> _C:
     """Validate a tree as `kind`. Raises ConfigError with one line per error, prefixed by `where`.
 
     `hint` may explain an unknown key, dotted, before the nearest known key is suggested.

@@ -4,7 +4,7 @@ import sys
 import warnings
 from types import FrameType
 
-PACKAGE = __name__.partition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
 
 
 class DragomanError(Exception):
@@ -40,7 +40,7 @@ def warn(message: str, category: type[Warning]) -> None:
     `warnings.warn` repeats no warning of a line, but each line of a file may have its own.
     """
     frame: FrameType = sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame = frame.f_back
     where = frame.f_globals.get("__name__", "")
     warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, module=where)

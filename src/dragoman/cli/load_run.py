@@ -11,7 +11,7 @@ from dragoman.errors import RunError
 if TYPE_CHECKING:
     from pathlib import Path
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 VERBS = {
     "Translator": "translate",
@@ -23,7 +23,7 @@ VERBS = {
 """Verb for each type that a run is loaded as."""
 
 
-def load_as(kind: type[T] | tuple[type[T], ...], run: Path, *, torch_only: bool = False, **options: Any) -> T:
+def load_as(kind: type[_T] | tuple[type[_T], ...], run: Path, *, torch_only: bool = False, **options: Any) -> _T:
     """Load a run folder with the options of `dragoman.load` that are not None, and check its type.
 
     With `torch_only` the PyTorch backend runs it, whose modules can be inspected. Raises RunError on another type.

@@ -17,7 +17,7 @@ import typer
 import dragoman
 from dragoman.errors import DragomanError
 
-USER_ERROR: Final = 2
+_USER_ERROR: Final = 2
 INTERNAL_ERROR: Final = 1
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
@@ -137,7 +137,7 @@ def _report(error: Exception) -> int:
             )
             return INTERNAL_ERROR
     print(f"dragoman: {message}", file=sys.stderr)
-    return USER_ERROR
+    return _USER_ERROR
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:

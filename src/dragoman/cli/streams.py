@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STANDARD = "-"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def read_input(name: str, warnings: ReadWarnings) -> Iterator[str]:
@@ -45,8 +45,8 @@ def read_all(name: str) -> list[str]:
 
 
 def with_source_features(
-    items: Iterable[T], path: Path | None, *, text_of: Callable[[T], str], name: str
-) -> tuple[Iterable[T], Iterator[Sequence[int]] | None]:
+    items: Iterable[_T], path: Path | None, *, text_of: Callable[[_T], str], name: str
+) -> tuple[Iterable[_T], Iterator[Sequence[int]] | None]:
     """Pair items with the dependency heads of their texts from a CoNLL-U file; the caller reads both alternately.
 
     Raises DataError if the file belongs to another text than `name`.
@@ -95,7 +95,7 @@ def read_with_progress(name: str, *, output: Path) -> Iterator[Iterator[str]]:
     report_repairs(warnings)
 
 
-def json_lines(results: Iterable[T], row_of: Callable[[T], dict[str, Any]]) -> Iterator[str]:
+def json_lines(results: Iterable[_T], row_of: Callable[[_T], dict[str, Any]]) -> Iterator[str]:
     """Format each result as a JSON object with its line number, from 1."""
     for number, result in enumerate(results, start=1):
         yield json.dumps({"line": number, **row_of(result)}, ensure_ascii=False)

@@ -19,7 +19,7 @@ from dragoman.data.tokenizers.vocabulary import BYTE_TOKENS, SPECIAL_TOKENS, has
 from dragoman.data.translation_lexicon import sample_evenly, train_lexicon
 from dragoman.errors import DataError
 
-Ids = NDArray[np.int32]
+_Ids = NDArray[np.int32]
 
 
 class ShortlistConfig(Config):
@@ -37,15 +37,15 @@ class Shortlist:
     Special tokens and byte tokens are always candidates, so that an output can end and spell any character.
     """
 
-    always: Ids
-    values: Ids
-    lengths: Ids
+    always: _Ids
+    values: _Ids
+    lengths: _Ids
 
     def __post_init__(self) -> None:
         if int(self.lengths.sum(dtype=np.int64)) != len(self.values) or (self.lengths < 0).any():
             raise DataError("a shortlist with inconsistent lengths; export the model again")
 
-    def tokens_for(self, source: Sequence[int]) -> Ids:
+    def tokens_for(self, source: Sequence[int]) -> _Ids:
         """Return the sorted candidates for a source."""
         ends, lengths = self._ends, self.lengths
         own = [self.values[ends[token] - lengths[token] : ends[token]] for token in {*source}]
@@ -103,7 +103,7 @@ def build_shortlist(
     return Shortlist(always, target[rest].astype(np.int32), lengths), len(pairs)
 
 
-def _frequent_tokens(targets: Sequence[Sequence[int]], vocab: tuple[str, ...], frequent: int) -> Ids:
+def _frequent_tokens(targets: Sequence[Sequence[int]], vocab: tuple[str, ...], frequent: int) -> _Ids:
     counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *map(np.asarray, targets)]).astype(np.int64))
     order = np.argsort(-counts, kind="stable")[:frequent]
     fixed = len(SPECIAL_TOKENS) + (len(BYTE_TOKENS) if has_byte_tokens(vocab) else 0)

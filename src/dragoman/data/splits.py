@@ -24,8 +24,8 @@ class CorpusFile(Protocol):
     def path(self) -> Path: ...
 
 
-T = TypeVar("T")
-C = TypeVar("C")
+_T = TypeVar("_T")
+_C = TypeVar("_C")
 F = TypeVar("F", bound=CorpusFile)
 
 
@@ -40,19 +40,19 @@ class ValidationConfig(Config):
         return self
 
 
-class SplitConfig(ValidationConfig, Generic[C]):
+class SplitConfig(ValidationConfig, Generic[_C]):
     """Corpora of a run that are read into memory."""
 
-    train: C
+    train: _C
     """Training corpus."""
 
-    valid: C | None = None
+    valid: _C | None = None
     """Validation corpus; by default a part of `train` is held out."""
 
     valid_size: int | None = Field(None, ge=1)
     """Different texts (contexts of questions) of `train` to hold out without `valid`; by default 5 %, at most 2,000."""
 
-    test: C | None = None
+    test: _C | None = None
     """Test corpus, scored at the end."""
 
     remove_leaks: bool = True
@@ -61,12 +61,12 @@ class SplitConfig(ValidationConfig, Generic[C]):
 
 @final
 @dataclass(frozen=True)
-class Splits(Generic[T]):
+class Splits(Generic[_T]):
     """Examples of a run."""
 
-    train: Sequence[T]
-    valid: Sequence[T]
-    test: Sequence[T] | None
+    train: Sequence[_T]
+    valid: Sequence[_T]
+    test: Sequence[_T] | None
     notes: tuple[str, ...]
     """Messages about repairs and leaks."""
     fingerprints: dict[str, str]
@@ -85,12 +85,12 @@ def split_hash(text: str, *, seed: int) -> int:
 
 def read_splits(
     corpora: "SplitConfig[F]",  # evaluated, pydantic would build a model for the protocol
-    read: Callable[[F, ReadWarnings], Iterable[T]],
+    read: Callable[[F, ReadWarnings], Iterable[_T]],
     *,
-    group: Callable[[T], str],
-    content: Callable[[T], str],
+    group: Callable[[_T], str],
+    content: Callable[[_T], str],
     seed: int,
-) -> Splits[T]:
+) -> Splits[_T]:
     """Read all examples, draw a validation set by `seed` if none is given, and remove leaks.
 
     Examples with the same `group` are held out together. A training example with the same `content` as a held-out
@@ -126,8 +126,8 @@ def read_splits(
 
 
 def _hold_out(
-    examples: Sequence[T], group: Callable[[T], str], *, size: int | None, seed: int
-) -> tuple[list[T], list[T]]:
+    examples: Sequence[_T], group: Callable[[_T], str], *, size: int | None, seed: int
+) -> tuple[list[_T], list[_T]]:
     hashes = [split_hash(group(example), seed=seed) for example in examples]
     different = sorted(set(hashes))
     chosen = set(different[: default_valid_size(len(different)) if size is None else size])
@@ -135,6 +135,6 @@ def _hold_out(
     return [one for key, one in pairs if key not in chosen], [one for key, one in pairs if key in chosen]
 
 
-def _without_leaks(train: Iterable[T], held_out: Iterable[T], content: Callable[[T], str]) -> list[T]:
+def _without_leaks(train: Iterable[_T], held_out: Iterable[_T], content: Callable[[_T], str]) -> list[_T]:
     known = {text_hash(content(example)) for example in held_out}
     return [example for example in train if text_hash(content(example)) not in known]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dragoman.data.datasets.memory_map import chunked
 
-Ids = Sequence[int]
-Numbers = NDArray[np.int64]
+_Ids = Sequence[int]
+_Numbers = NDArray[np.int64]
 
 ITERATIONS = 4
 MAX_PAIRS = 200_000
@@ -28,12 +28,12 @@ _CHUNK = 4096
 class Lexicon:
     """p(target | source) of the token pairs that occur together; `null` is the id of the null token."""
 
-    source: Numbers
-    target: Numbers
+    source: _Numbers
+    target: _Numbers
     probability: NDArray[np.float64]
     null: int
 
-    def top_k(self, count: int) -> tuple[Numbers, Numbers]:
+    def top_k(self, count: int) -> tuple[_Numbers, _Numbers]:
         """Return the `count` most probable targets of each source token, and their sources; ties break by lower id."""
         real = self.source != self.null
         source, target, probability = self.source[real], self.target[real], self.probability[real]
@@ -49,11 +49,11 @@ class _Links(NamedTuple):
 
     entry: NDArray[np.int32]
     """Entry of the probability table of each link."""
-    counts: Numbers
+    counts: _Numbers
     """Number of links of each target token."""
 
 
-def train_lexicon(pairs: Sequence[tuple[Ids, Ids]], *, source_size: int, target_size: int) -> Lexicon:
+def train_lexicon(pairs: Sequence[tuple[_Ids, _Ids]], *, source_size: int, target_size: int) -> Lexicon:
     """Train on the ids of pairs with vocabularies of these sizes."""
     keyed = [_link_keys(chunk, null=source_size, target_size=target_size) for chunk in chunked(pairs, _CHUNK)]
     table = np.unique(np.concatenate([np.unique(keys) for keys, _ in keyed] or [np.zeros(0, np.int64)]))
@@ -81,7 +81,7 @@ def sample_evenly(pairs: Iterable[tuple[str, str]], most: int = MAX_PAIRS) -> li
     return kept
 
 
-def _link_keys(pairs: Sequence[tuple[Ids, Ids]], *, null: int, target_size: int) -> tuple[Numbers, Numbers]:
+def _link_keys(pairs: Sequence[tuple[_Ids, _Ids]], *, null: int, target_size: int) -> tuple[_Numbers, _Numbers]:
     """Return a number per link that identifies its tokens, and the number of links of each target token."""
     sources = np.concatenate([np.array([*source, null]) for source, _ in pairs])
     targets = np.array([token for _, target in pairs for token in target], dtype=np.int64)

@@ -129,7 +129,8 @@ def finish(
     penalty: LengthPenalty,
     finished: bool,
 ) -> FinishedHypotheses:
-    """Build entries of hypotheses that end with the end symbol (`finished`) or are cut off; impossible ones are empty."""
+    """Build entries of hypotheses that end with the end symbol (`finished`) or are cut off; impossible ones are
+    empty."""
     spread = np.broadcast_to(lengths[:, None], beams.shape)
     scores = normalize_by_length(log_probs, spread + int(finished), penalty)
     real = log_probs > NEG_INF

@@ -24,7 +24,7 @@ from dragoman.errors import DataError
 from dragoman.evaluation.corpus_scores import Row, check_aligned
 from dragoman.evaluation.metrics import Metric, build_metric, higher_is_better
 
-Numbers = npt.NDArray[np.float64]
+_Numbers = npt.NDArray[np.float64]
 Verdict = Literal["baseline", "better", "worse", "no difference"]
 TIE = 1e-9
 """Scores closer than this are equal, because sums may differ by rounding between trials."""
@@ -78,9 +78,9 @@ class PairedResult:
 class _SystemScores:
     """One system under one metric: statistics per sentence, corpus score, and scores of the bootstrap samples."""
 
-    statistics: Numbers
+    statistics: _Numbers
     score: float
-    resampled: Numbers
+    resampled: _Numbers
 
 
 def compare_systems(
@@ -140,7 +140,7 @@ def _compare_metric(
     return rows
 
 
-def _score_system(scorer: SacrebleuMetric, statistics: Numbers, seed: int, resamples: int) -> _SystemScores:
+def _score_system(scorer: SacrebleuMetric, statistics: _Numbers, seed: int, resamples: int) -> _SystemScores:
     """Score a system on the test set and on bootstrap samples, which are the same for every system."""
     generator = np.random.default_rng(seed)
     sentences = len(statistics)
@@ -168,11 +168,11 @@ def _randomization(
     return _p_value(np.abs(first - second), observed=abs(system.score - baseline.score))
 
 
-def _p_value(differences: Numbers, *, observed: float) -> float:
+def _p_value(differences: _Numbers, *, observed: float) -> float:
     """Return (1 + trials with at least the observed difference) / (1 + trials)."""
     return (1 + int(np.sum(differences >= observed - TIE))) / (1 + len(differences))
 
 
-def _scores(scorer: SacrebleuMetric, totals: Numbers) -> Numbers:
+def _scores(scorer: SacrebleuMetric, totals: _Numbers) -> _Numbers:
     """Return the score of each row of summed statistics."""
     return np.array([scorer._compute_score_from_stats(list(row)).score for row in totals])

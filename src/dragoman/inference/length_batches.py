@@ -11,7 +11,7 @@ BATCH_TOKENS = 4096
 MAX_INPUT_LENGTH = 512
 """Tokens of a text, symbols included, unless the model has fewer positions or was trained on fewer."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class InputWarning(UserWarning):
@@ -49,15 +49,15 @@ def batch_by_length(lengths: Sequence[int], *, batch_tokens: int) -> list[list[i
     return batches
 
 
-def run_in_batches(lengths: Sequence[int], run: Callable[[list[int]], Iterable[T]], *, batch_tokens: int) -> list[T]:
+def run_in_batches(lengths: Sequence[int], run: Callable[[list[int]], Iterable[_T]], *, batch_tokens: int) -> list[_T]:
     """Return the result of each row; `run` computes those of a batch of rows of similar length."""
-    results: dict[int, T] = {}
+    results: dict[int, _T] = {}
     for rows in batch_by_length(lengths, batch_tokens=batch_tokens):
         results |= zip(rows, run(rows), strict=True)
     return [results[row] for row in range(len(lengths))]
 
 
-def number_chunks(items: Iterable[T], *, size: int, first: int = 1) -> Iterator[tuple[int, list[T]]]:
+def number_chunks(items: Iterable[_T], *, size: int, first: int = 1) -> Iterator[tuple[int, list[_T]]]:
     """Yield at most `size` items at a time, with the number of the first."""
     iterator = iter(items)
     while some := list(islice(iterator, size)):

@@ -7,7 +7,7 @@ from typing import TypeVar
 from dragoman.data.readers.conllu import Heads, find_tree_error
 from dragoman.errors import DataError, DragomanError
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 TextFeatures = Sequence[Sequence[int]]
 """For each text, the number of the head of each word, counted from 1; 0 for a root."""
 
@@ -37,8 +37,8 @@ def check_source_features(
 
 
 def read_chunks(
-    lines: Iterable[T], source_features: Iterable[Sequence[int]] | None, *, size: int
-) -> Iterator[tuple[int, list[T], list[Sequence[int]] | None]]:
+    lines: Iterable[_T], source_features: Iterable[Sequence[int]] | None, *, size: int
+) -> Iterator[tuple[int, list[_T], list[Sequence[int]] | None]]:
     """Yield at most `size` lines at a time with the number of the first and, where there are any, their features.
 
     A reading error is raised after the lines before it. Raises DataError on features that are left over.
@@ -47,7 +47,7 @@ def read_chunks(
     features = None if source_features is None else iter(source_features)
     reading_error: DragomanError | None = None
     while reading_error is None:
-        texts: list[T] = []
+        texts: list[_T] = []
         try:
             texts.extend(islice(iterator, size))
         except DragomanError as error:

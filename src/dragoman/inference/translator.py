@@ -134,7 +134,8 @@ class Translator:
         language: str | None = None,
         **options: Unpack[DecodingOptions],
     ) -> TranslationResult | list[TranslationResult]:
-        """Return the `n_best` best translations of a text, or of each in a list; an empty text has an empty translation.
+        """Return the `n_best` best translations of a text, or of each in a list; an empty text has an empty
+        translation.
 
         A text translated in segments has the sum of their log-probabilities; its best translation joins their best
         ones, its second their second ones, and so on. Messages number the texts from `first_line`.

@@ -21,7 +21,7 @@ from dragoman.models.weights import get_weights
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.typing import Bool, Float
 
-C = TypeVar("C", EncoderDecoderConfig, DecoderOnlyConfig, EncoderOnlyConfig)
+_C = TypeVar("_C", EncoderDecoderConfig, DecoderOnlyConfig, EncoderOnlyConfig)
 PerHead = Float[Tensor, "layers heads"]
 HeadValues = dict[AttentionKind, PerHead]
 """A number per head, by kind of attention."""
@@ -253,7 +253,7 @@ def select_heads(importance: HeadValues, *, share: float, group: int = 1) -> Rem
     }
 
 
-def pruned_config(config: C, remaining: RemainingHeads) -> C:
+def pruned_config(config: _C, remaining: RemainingHeads) -> _C:
     """Return the model configuration with the remaining heads. Raises ConfigError if groups would be split."""
     lists = {kind: {"kept_heads": list(map(list, heads))} for kind, heads in remaining.items()}
     if isinstance(config, EncoderDecoderConfig):

@@ -21,7 +21,7 @@ from dragoman.models.protocols import DecoderOnly, EncoderDecoder, source_argume
 from dragoman.models.special_symbols import BOS, EOS, UNK
 from dragoman.typing import Float, Int
 
-BATCH_SIZE = 32
+_BATCH_SIZE = 32
 """Outcomes whose gradients are computed at a time."""
 POINTS = 16
 """Default number of points of integrated gradients."""
@@ -31,7 +31,7 @@ Attribution = Float[Tensor, "outcomes tokens"]
 concatenated; tokens that were not read yet contribute zero."""
 Embedded = list[Float[Tensor, "_ _ _"]]
 """Embedded tokens of each input sequence: rows, tokens and size."""
-States = Callable[[int, bool], Float[Tensor, "rows outcomes features"]]
+_States = Callable[[int, bool], Float[Tensor, "rows outcomes features"]]
 """Function from a number of equal rows to the state of each outcome; True replaces the tokens by unknown symbols."""
 
 
@@ -47,7 +47,7 @@ class OutcomeQuery:
     """One per input sequence, in the order of the attributed tokens."""
     classes: Int[Tensor, " outcomes"]
     """Class of each outcome."""
-    states: States
+    states: _States
     logits: Callable[[Float[Tensor, "some features"]], Float[Tensor, "some classes"]]
     """Function from states to logits."""
 
@@ -155,7 +155,7 @@ def _embed(query: OutcomeQuery, *, unknown: bool) -> Embedded:
 def _gradients(query: OutcomeQuery, embedded: Embedded) -> Embedded:
     """Return the gradients of each outcome's log-probability, one outcome per row."""
     parts: list[list[Tensor]] = []
-    for outcomes in torch.arange(len(query.classes), device=query.classes.device).split(BATCH_SIZE):
+    for outcomes in torch.arange(len(query.classes), device=query.classes.device).split(_BATCH_SIZE):
         inputs = [one.expand(len(outcomes), -1, -1).clone().requires_grad_() for one in embedded]
         with torch.inference_mode(mode=False), torch.enable_grad(), eval_mode(query.model):
             with _replace_embeddings(query, inputs):

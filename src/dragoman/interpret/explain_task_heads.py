@@ -26,7 +26,7 @@ from dragoman.typing import Float, Int
 
 NUM_LABELS = 6
 """Most probable labels of a text that are attributed to words and tokens."""
-BATCH_SIZE = 64
+_BATCH_SIZE = 64
 """Texts with a word left out that the model reads at a time."""
 
 LogitFunction = Callable[[Int[Tensor, "rows positions"]], Float[Tensor, "rows outcomes classes"]]
@@ -199,7 +199,7 @@ def _leave_words_out(query: OutcomeQuery, outcomes: _Outcomes, rows: tuple[str, 
     texts = torch.tensor(without_each_word(outcomes.ids, outcomes.words), device=query.classes.device)
     classes = query.classes[None, :, None]
     with eval_mode(query.model):
-        log_probs = [outcomes.logits(batch).float().log_softmax(dim=-1) for batch in texts.split(BATCH_SIZE)]
+        log_probs = [outcomes.logits(batch).float().log_softmax(dim=-1) for batch in texts.split(_BATCH_SIZE)]
     own = torch.cat([part.gather(2, classes.expand(len(part), -1, 1))[..., 0] for part in log_probs]).cpu()
     note = "Decrease of the log-probability when the tokens of a word are replaced by unknown symbols."
     return Contributions((own[0] - own[1:]).T.contiguous(), rows, outcomes.words.texts, note)

@@ -43,7 +43,7 @@ sys.exit(code)
 """
 """Program that starts a command and prints its seconds and peak memory. A process starts with the peak memory of its
 parent, and this parent is small."""
-Ids = list[int]
+_Ids = list[int]
 Model = Translator | Generator
 
 
@@ -204,7 +204,7 @@ def _step_cost(folder: RunFiles, compute_type: ComputeType, *, on_cpu_backend: b
     )
 
 
-def _time_rounds(model: Model, config: BenchConfig, sources: Sequence[Ids], beam_size: int) -> DecodingTimes:
+def _time_rounds(model: Model, config: BenchConfig, sources: Sequence[_Ids], beam_size: int) -> DecodingTimes:
     """Return the times of the round with the median time."""
     min_length = config.tokens if config.texts is None else 0
     options = {"beam_size": beam_size, "min_length": min_length, "max_length": config.tokens}
@@ -223,7 +223,7 @@ def _time_rounds(model: Model, config: BenchConfig, sources: Sequence[Ids], beam
 def _measure(
     model: Model,
     config: BenchConfig,
-    sources: Sequence[Ids],
+    sources: Sequence[_Ids],
     beam_size: int,
     cost: StepCost,
     machine: Mapping[str, float],
@@ -247,7 +247,7 @@ def _measure(
 
 def time_decoding(
     backend: InferenceBackend[Any, Any],
-    sources: Sequence[Ids],
+    sources: Sequence[_Ids],
     *,
     limits: Int[np.ndarray, " batch"],
     config: DecodingConfig,
@@ -294,13 +294,13 @@ def roofline(
     )
 
 
-def _sources(model: Model, config: BenchConfig, batch_size: int) -> list[Ids]:
+def _sources(model: Model, config: BenchConfig, batch_size: int) -> list[_Ids]:
     """Return the sources of a batch: random tokens, or texts evenly spaced among the given ones."""
     tokenizer, texts = model.tokenizer.source, config.texts
     if texts is None:
         words, size = np.random.default_rng(1), (batch_size, config.source_tokens)
         first_id = min(FIRST_WORD_ID, len(tokenizer) - 1)
-        rows: list[Ids] = words.integers(first_id, len(tokenizer), size=size).tolist()
+        rows: list[_Ids] = words.integers(first_id, len(tokenizer), size=size).tolist()
     elif len(texts) < batch_size:
         raise DataError(
             f"{len(texts)} texts are too few for a batch of {batch_size}. Give more, or lower the batch size."

@@ -65,8 +65,8 @@ LENGTH_OFFSET: Final = 6
 long as validating a model trained for 807 steps (Multi30k)."""
 SHORTEST_TOKENS, LONGEST_TOKENS = 4096, 2048
 """Tokens of the shortest validation examples, as many as are translated together, and of the longest ones."""
-CHARACTERS_PER_TOKEN: Final = 4
-CPU: Final = torch.device("cpu")
+_CHARACTERS_PER_TOKEN: Final = 4
+_CPU: Final = torch.device("cpu")
 
 
 class RecordedTraining(NamedTuple):
@@ -93,9 +93,9 @@ def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Calla
     """Profile the training of a folder, whose configuration and validation sets change."""
     start = time.time() - request.started
     device, experiment = torch.device(request.device), folder.read_config()
-    program_bytes = resident_bytes(CPU)
+    program_bytes = resident_bytes(_CPU)
     data, data_seconds = _prepare_data(experiment, folder, report=report)
-    data_bytes = max(0, resident_bytes(CPU) - program_bytes)
+    data_bytes = max(0, resident_bytes(_CPU) - program_bytes)
     model = build_meta_model(experiment, folder)
     num_workers = choose_num_workers(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
     profiled, summary = profiling_config(experiment, data), data.summary
@@ -381,7 +381,7 @@ def shortest_and_longest(lengths: NDArray[Any]) -> Rows:
 
 
 def _sample_texts(store: TextStore, folder: Path) -> tuple[TextStore, float]:
-    lengths = np.array([1 + len(source) // CHARACTERS_PER_TOKEN for source, _ in store])
+    lengths = np.array([1 + len(source) // _CHARACTERS_PER_TOKEN for source, _ in store])
     chosen = shortest_and_longest(lengths)
     examples = list(store.examples())
     ratio = float(max(1, lengths.sum()) / max(1, lengths[chosen].sum()))

@@ -57,7 +57,7 @@ SMALLEST_TEXT_PRESET = "gpt-nano"
 MUON_PRESETS = ("nano", "tiny")
 """Presets that gain from Muon: `tiny` (`benchmarks/multi30k`) and smaller ones."""
 ROTARY_POSITIONS: Tree = {"model": {"positions": {"kind": "rotary"}}}
-CHARACTERS_PER_TOKEN = 3
+_CHARACTERS_PER_TOKEN = 3
 """Cautious estimate for automatic vocabulary sizes."""
 
 
@@ -186,7 +186,7 @@ def text_choices(
     dropout = 0.2 if characters < 20_000_000 else 0.1 if characters < 200_000_000 else 0.0
     for place in ("embedding", "residual"):
         yield Choice(f"model.dropout.{place}", dropout, "a smaller text needs more dropout")
-    tokens, budget = max(1, characters // CHARACTERS_PER_TOKEN), 32_768 if large else CPU_BATCH_TOKENS
+    tokens, budget = max(1, characters // _CHARACTERS_PER_TOKEN), 32_768 if large else CPU_BATCH_TOKENS
     yield from _training_choices(tree, experiment.training, preset=preset, tokens=tokens, budget=budget)
 
 

@@ -13,7 +13,7 @@ from dragoman.tasks.config import TASK_CONFIGS, Experiment
 
 EXPECTED_KEY = "expected"
 """Key of a recipe for its expected scores, which are not part of the experiment."""
-PATH_KEYS = ("source", "target", "source_features", "path", "folder")
+_PATH_KEYS = ("source", "target", "source_features", "path", "folder")
 """Keys of a corpus that name files."""
 MISSING = object()
 """Value of a key that is not set; None is a valid setting."""
@@ -131,7 +131,7 @@ def _resolve_paths(corpus: Any, folder: Path) -> Any:
 
     if not isinstance(corpus, Mapping):
         return corpus
-    return {key: resolve(value) if key in PATH_KEYS else value for key, value in corpus.items()}
+    return {key: resolve(value) if key in _PATH_KEYS else value for key, value in corpus.items()}
 
 
 def is_set(tree: Mapping[str, Any], key: str) -> bool:

@@ -27,7 +27,7 @@ from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig
 from dragoman.tasks.task import cache_dir
 
 MEBIBYTE = 2**20
-PATH_KEYS = {"source", "target", "source_features", "path", "folder", "init_from", "teacher", "extra_teachers"}
+_PATH_KEYS = {"source", "target", "source_features", "path", "folder", "init_from", "teacher", "extra_teachers"}
 """Configuration keys of paths on the training machine."""
 
 
@@ -111,7 +111,7 @@ def _strip_folders(tree: Tree) -> Tree:
             return {name: strip(one, name) for name, one in value.items()}
         if isinstance(value, list):
             return [strip(one, key) for one in value]
-        return Path(value).name if key in PATH_KEYS and isinstance(value, str) else value
+        return Path(value).name if key in _PATH_KEYS and isinstance(value, str) else value
 
     return {**tree, **{key: strip(tree[key], key) for key in ("data", "init_from", "training") if key in tree}}
 

@@ -30,7 +30,7 @@ from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
 from dragoman.typing import Float
 
-BATCH_SIZE = 32
+_BATCH_SIZE = 32
 """Pairs per batch."""
 
 
@@ -80,8 +80,8 @@ def _token_losses(translator: Translator, pairs: Sequence[tuple[str, str]]) -> I
     """Yield the negative log-likelihood per token of each pair, batch by batch."""
     tokenizer = translator.tokenizer
     model: Any = translator.model
-    for first in range(0, len(pairs), BATCH_SIZE):
-        some = pairs[first : first + BATCH_SIZE]
+    for first in range(0, len(pairs), _BATCH_SIZE):
+        some = pairs[first : first + _BATCH_SIZE]
         sources = [tokenizer.source.encode(source) for source, _ in some]
         targets = [tokenizer.target.encode(target) for _, target in some]
         source, lengths = pad_sequences([[*ids, EOS] for ids in sources], translator.device)

@@ -16,7 +16,7 @@ from dragoman.tasks.head_task import Encoder, HeadTask, label_notes
 from dragoman.tasks.task import TaskDescription
 from dragoman.training.losses import classification_loss
 
-DESCRIPTION = TaskDescription(
+_DESCRIPTION = TaskDescription(
     noun="text classifier",
     loss_unit="texts",
     unit="texts",
@@ -41,7 +41,7 @@ def classification_task(experiment: ClassificationConfig) -> HeadTask[Any, Any]:
 
     return HeadTask(
         experiment=experiment,
-        description=DESCRIPTION,
+        description=_DESCRIPTION,
         plural="texts",
         metric="accuracy",
         loss_function=classification_loss,

@@ -76,7 +76,7 @@ def check_init_from(start: Path | None, *, extend_vocabulary: int, lora: bool) -
         )
 
 
-def check_source_features(data: DataConfig, tokenizer: TokenizerConfig, *, needs_source_features: bool) -> None:
+def _check_source_features(data: DataConfig, tokenizer: TokenizerConfig, *, needs_source_features: bool) -> None:
     """Raise ValueError if a model with tree positions lacks dependency trees, or another model is given any."""
     if needs_source_features and data.extra_corpora:
         raise ValueError(
@@ -164,7 +164,7 @@ class TranslationConfig(Config):
         longest = max(self.data.max_source_length, self.data.max_target_length) + 1
         remedy = "lower data.max_source_length and data.max_target_length"
         check_max_positions(self.model, longest, what="the longest example", remedy=remedy)
-        check_source_features(self.data, self.tokenizer, needs_source_features=self.needs_source_features)
+        _check_source_features(self.data, self.tokenizer, needs_source_features=self.needs_source_features)
         check_init_from(self.init_from, extend_vocabulary=self.extend_vocabulary, lora=self.training.lora is not None)
         return self
 
@@ -233,7 +233,7 @@ class LanguageModelingConfig(Config):
         pairs = isinstance(self.data, PromptConfig)
         check_single_vocabulary(self.tokenizer, dropout=pairs)
         if isinstance(self.data, PromptConfig):
-            check_source_features(self.data, self.tokenizer, needs_source_features=False)
+            _check_source_features(self.data, self.tokenizer, needs_source_features=False)
         remedy = "lower data.max_source_length and data.max_target_length" if pairs else "lower data.context_length"
         check_max_positions(self.model, self.data.context_length, what="a context", remedy=remedy)
         return self

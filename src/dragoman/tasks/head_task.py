@@ -39,7 +39,7 @@ from dragoman.tasks.training_setup import TrainingSetup, measure_likelihood
 from dragoman.training.step import B, LossFunction, seeded_rng
 from dragoman.training.trainer import Validator
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 SCORING_BATCH_TOKENS = 4096
 Encoder = Callable[..., Any]
 """Function from texts to their tokens: `encode_batch` of a tokenizer, or the same with BPE dropout."""
@@ -47,11 +47,11 @@ Encoder = Callable[..., Any]
 
 @final
 @dataclass(frozen=True)
-class ExampleData(Generic[T, B]):
+class ExampleData(Generic[_T, B]):
     """Examples as text and as token ids."""
 
     plural: str
-    splits: Splits[T]
+    splits: Splits[_T]
     tokenizer: Tokenizer
     train: InMemoryDataset[B]
     valid: InMemoryDataset[B]
@@ -87,7 +87,7 @@ class ExampleData(Generic[T, B]):
         return int(self.train.lengths.sum())
 
     @property
-    def held_out(self) -> dict[str, Sequence[T]]:
+    def held_out(self) -> dict[str, Sequence[_T]]:
         """The held-out sets by name."""
         return {"valid": self.splits.valid} | ({"test": self.splits.test} if self.splits.test is not None else {})
 
@@ -98,7 +98,7 @@ class ExampleData(Generic[T, B]):
 
 @final
 @dataclass(frozen=True)
-class HeadTask(Generic[T, B]):
+class HeadTask(Generic[_T, B]):
     """Task of a model with a head; `T` is the type of an example, `B` of a batch."""
 
     experiment: ClassificationConfig | TaggingConfig | QuestionAnsweringConfig
@@ -109,11 +109,11 @@ class HeadTask(Generic[T, B]):
     """Metric that selects the weights."""
     loss_function: Callable[[float], LossFunction[Any, B]]
     """Function from the label smoothing to the loss."""
-    read: Callable[[], Splits[T]]
-    texts: Callable[[Sequence[T]], Iterable[str]]
+    read: Callable[[], Splits[_T]]
+    texts: Callable[[Sequence[_T]], Iterable[str]]
     """Function to the texts that a tokenizer is trained on."""
-    labels_of: Callable[[Sequence[T]], Iterable[str]] | None
-    tokenize: Callable[[Sequence[T], Tokenizer, Labels, Encoder | None], InMemoryDataset[B]]
+    labels_of: Callable[[Sequence[_T]], Iterable[str]] | None
+    tokenize: Callable[[Sequence[_T], Tokenizer, Labels, Encoder | None], InMemoryDataset[B]]
     """Function to the tokens of examples; some tasks support an encoder with BPE dropout."""
     notes: Callable[[Any, Any], Iterable[str]]
     """Function from training and validation data to remarks on truncated examples and unknown labels."""
@@ -122,9 +122,9 @@ class HeadTask(Generic[T, B]):
     build_head: Callable[[Labels], Head]
     build_pipeline: Callable[..., Any]
     """Class, or function, of model, tokenizer, labels, `device` and `batch_tokens`."""
-    score: Callable[[Any, Sequence[T]], list[Score]]
+    score: Callable[[Any, Sequence[_T]], list[Score]]
 
-    def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> ExampleData[T, B]:
+    def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> ExampleData[_T, B]:
         experiment = self.experiment
         report("reading the corpus")
         splits = self.read()
@@ -154,11 +154,11 @@ class HeadTask(Generic[T, B]):
             retokenize=self._retokenize(splits.train, tokenizer, labels),
         )
 
-    def setup_training(self, data: ExampleData[T, B], *, device: torch.device) -> TrainingSetup[B]:
+    def setup_training(self, data: ExampleData[_T, B], *, device: torch.device) -> TrainingSetup[B]:
         training, tokenizer = self.experiment.training, data.tokenizer
         model = self._build(tokenizer, data.labels, device=device, weights=data.weights)
 
-        def score(model: nn.Module, examples: Sequence[T]) -> list[Score]:
+        def score(model: nn.Module, examples: Sequence[_T]) -> list[Score]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InputWarning)  # the notes of the data mention long texts
                 return self.score(
@@ -192,7 +192,7 @@ class HeadTask(Generic[T, B]):
         model = load_weights(self._build(tokenizer, labels, device=device), folder)
         return self.build_pipeline(model, tokenizer.source, labels, device=device, batch_tokens=batch_tokens)
 
-    def _new_tokenizer(self, folder: RunFiles, examples: Sequence[T]) -> Tokenizer:
+    def _new_tokenizer(self, folder: RunFiles, examples: Sequence[_T]) -> Tokenizer:
         """Return the tokenizer of the initial run, or train one. Raises ConfigError if the settings differ."""
         start, config = self.experiment.init_from, self.experiment.tokenizer
         if start is None:
@@ -203,7 +203,7 @@ class HeadTask(Generic[T, B]):
         return Labels(()) if self.labels_of is None else Labels.load(folder.labels)
 
     def _retokenize(
-        self, examples: Sequence[T], tokenizer: Tokenizer, labels: Labels
+        self, examples: Sequence[_T], tokenizer: Tokenizer, labels: Labels
     ) -> Callable[[int], InMemoryDataset[B]] | None:
         """Return the function that tokenizes the training data of each epoch, under BPE dropout."""
         config, seed = self.experiment.tokenizer, self.experiment.training.seed

@@ -26,7 +26,7 @@ from dragoman.tasks.training_setup import TrainingSetup, loss_validator, measure
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.step import seeded_rng
 
-CPU = torch.device("cpu")
+_CPU = torch.device("cpu")
 SAMPLE_TOKENS = 200
 """Tokens of the sample in the model card."""
 
@@ -170,7 +170,7 @@ def build_generator(
     model: DecoderOnlyTransformer | CpuBackend,
     tokenizer: Tokenizer,
     *,
-    device: torch.device = CPU,
+    device: torch.device = _CPU,
     batch_tokens: int,
 ) -> Generator:
     """Build the generator of a model or of a backend."""

@@ -19,7 +19,7 @@ from dragoman.tasks.head_task import HeadTask
 from dragoman.tasks.task import TaskDescription
 from dragoman.training.losses import question_answering_loss
 
-DESCRIPTION = TaskDescription(
+_DESCRIPTION = TaskDescription(
     noun="question answerer",
     loss_unit="windows of text",
     unit="windows",
@@ -54,7 +54,7 @@ def question_answering_task(experiment: QuestionAnsweringConfig) -> HeadTask[Any
 
     return HeadTask(
         experiment=experiment,
-        description=DESCRIPTION,
+        description=_DESCRIPTION,
         plural="questions",
         metric="F1",
         loss_function=question_answering_loss,

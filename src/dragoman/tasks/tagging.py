@@ -17,7 +17,7 @@ from dragoman.tasks.head_task import HeadTask, label_notes
 from dragoman.tasks.task import TaskDescription
 from dragoman.training.losses import classification_loss
 
-DESCRIPTION = TaskDescription(
+_DESCRIPTION = TaskDescription(
     noun="tagger",
     loss_unit="words",
     unit="words",
@@ -39,7 +39,7 @@ def tagging_task(experiment: TaggingConfig) -> HeadTask[Any, Any]:
 
     return HeadTask(
         experiment=experiment,
-        description=DESCRIPTION,
+        description=_DESCRIPTION,
         plural="sentences",
         metric="accuracy",
         loss_function=classification_loss,

@@ -16,7 +16,7 @@ from dragoman.models.quantization import SCALE_SUFFIX
 from dragoman.models.weights import load_tensors, set_weights
 from dragoman.tasks.training_setup import TrainingSetup
 
-N = TypeVar("N", bound=nn.Module)
+_N = TypeVar("_N", bound=nn.Module)
 
 MAX_LISTED = 5
 """Number of lines that messages list."""
@@ -138,7 +138,7 @@ class Task(Protocol):
         ...
 
 
-def load_weights(model: N, folder: RunFiles) -> N:
+def load_weights(model: _N, folder: RunFiles) -> _N:
     """Load the weights of a finished run, int8 weights as float32, and set evaluation mode.
 
     Raises RunError if they do not fit the model.

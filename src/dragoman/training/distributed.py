@@ -36,7 +36,7 @@ COLLECTIVE_TIMEOUT: Final = timedelta(hours=6)
 """Limit for collective operations: workers wait this long for validation. A lost worker is detected at once."""
 FAILURE_REASON_SECONDS: Final = 2.0
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class WorkerLostError(TrainingError):
@@ -58,7 +58,7 @@ class WorkerGroup:
         """Whether this worker validates, writes and reports."""
         return self.rank == 0
 
-    def own_part(self, batch: T) -> tuple[T, float]:
+    def own_part(self, batch: _T) -> tuple[_T, float]:
         """Return this worker's rows of a batch with weight 1, or, if there are too few, one row with weight 0."""
         rows, weight = self.own_rows(len(batch.rows))  # type: ignore[attr-defined]
         return batch if self.world_size == 1 else _select_rows(batch, rows), weight
@@ -97,7 +97,7 @@ class WorkerGroup:
         """Return whether the condition holds for any worker. Raises WorkerLostError."""
         return bool(self.all_reduce(torch.tensor(float(condition))) > 0) if self.world_size > 1 else condition
 
-    def broadcast(self, value: T | None) -> T:
+    def broadcast(self, value: _T | None) -> _T:
         """Return the main worker's value; other workers may pass None. Raises WorkerLostError."""
         values: list[Any] = [value]
         if self.world_size > 1:

@@ -29,7 +29,7 @@ from dragoman.training.r_drop import RDropConfig, r_drop_loss
 from dragoman.training.step import B, LossFunction, TrainableSeq2Seq, target_states
 from dragoman.typing import Bool, Float, Int, Lengths, Tokens
 
-States = tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]
+_States = tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]
 """Last hidden state and label of every predicted token."""
 
 
@@ -98,7 +98,7 @@ def causal_lm_loss(
     The model gets document ids only where a row holds several documents; otherwise its causal mask suffices.
     """
 
-    def states(model: TrainableDecoderOnly, batch: TextBatch) -> States:
+    def states(model: TrainableDecoderOnly, batch: TextBatch) -> _States:
         hidden = model.hidden(batch.tokens, batch.document_ids if batch.has_multiple_documents else None)
         return hidden[batch.loss_mask], batch.labels[batch.loss_mask]
 
@@ -110,7 +110,7 @@ def masked_lm_loss(
 ) -> LossFunction[TrainableEncoderOnly, TextBatch]:
     """Predict the original token at every selected position (Devlin et al., 2019, section 3.1)."""
 
-    def states(model: TrainableEncoderOnly, batch: TextBatch) -> States:
+    def states(model: TrainableEncoderOnly, batch: TextBatch) -> _States:
         hidden = model.hidden(batch.tokens, batch.lengths)[batch.loss_mask]
         return model.mlm_hidden(hidden), batch.labels[batch.loss_mask]
 
@@ -162,7 +162,7 @@ def masked_cross_entropy(
     return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
-def _token_loss(states: Callable[[Any, B], States], smoothing: float, precision: Precision) -> LossFunction[Any, B]:
+def _token_loss(states: Callable[[Any, B], _States], smoothing: float, precision: Precision) -> LossFunction[Any, B]:
     """Return the loss of the output projection on the states and labels of a batch."""
 
     def loss(model: Any, batch: B) -> Loss:

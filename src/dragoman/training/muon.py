@@ -44,7 +44,7 @@ class MuonConfig(Config):
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the iteration: singular values converge to about 1, and small ones grow by 3.4445 each time."""
-ITERATIONS = 5
+_ITERATIONS = 5
 ADAMW_RMS = 0.2
 """Typical root mean square of an AdamW step, in learning rates."""
 
@@ -52,7 +52,7 @@ Matrices = Float[Tensor, "*count rows columns"]
 
 
 def orthogonalize(
-    matrices: Matrices, *, steps: int = ITERATIONS, matmul_dtype: torch.dtype = torch.float32
+    matrices: Matrices, *, steps: int = _ITERATIONS, matmul_dtype: torch.dtype = torch.float32
 ) -> Matrices:
     r"""Approximate $U V^\top$: from $X = M / \|M\|_F$, repeat $X \leftarrow a X + b (XX^\top) X + c (XX^\top)^2 X$.
 

@@ -55,8 +55,8 @@ class TrainingBatch(Protocol):
 
 
 B = TypeVar("B", bound=TrainingBatch)
-N = TypeVar("N")
-LossFunction = Callable[[N, B], Loss]
+_N = TypeVar("_N")
+LossFunction = Callable[[_N, B], Loss]
 """Loss of a model on a batch, summed over its predictions."""
 
 

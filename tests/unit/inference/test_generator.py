@@ -229,9 +229,9 @@ def test_pairs_continue_after_their_prompt(characters):
 def test_truncated_prompt_of_a_pair_is_reported(characters):
     model = generator(characters, pairs=True)
     long = r"prompt 2: 19 tokens, of which the model sees the last"
-    with pytest.warns(GenerationWarning, match=f"{long} 11 only"):  # three quarters of the context are looked at again
+    with pytest.warns(GenerationWarning, match=f"{long} 11 only"):  # prompts may fill three quarters of the context
         model.generate(["a", "the cat the cat the"], max_new_tokens=3)
-    with pytest.warns(GenerationWarning, match=f"{long} 12 only"):  # what is searched for must fit beside it
+    with pytest.warns(GenerationWarning, match=f"{long} 12 only"):  # beam search reserves the new tokens
         model.generate(["a", "the cat the cat the"], DecodingConfig(beam_size=2), max_new_tokens=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

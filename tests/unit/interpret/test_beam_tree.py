@@ -35,7 +35,8 @@ def step(sentence_ids, parents, tokens, totals, continued, finished):
 
 
 def recorded_tree():
-    """Record sentence 7 of two: its second hypothesis finishes first, the first one is continued and becomes the best."""
+    """Record sentence 7 of two: its second hypothesis finishes first, the first one is continued and becomes the
+    best."""
     recorder = TreeRecorder(7)
     other = [[0, 0, 0, 0], [9, 9, 9, 9], [-9.0] * 4, [0, 1], [False, False]]
     first = [[0, 0, 0, 0], [4, 5, 6, 8], [-0.5, -1.5, -2.5, -3.0], [0, 1], [False, False]]

@@ -201,7 +201,8 @@ def test_punctuation_is_a_word_of_its_own():
 
 
 def test_merge_tokens_by_hand():
-    """Source words of 2 and 1 tokens are summed, target words of 1 and 2 tokens averaged; the last column is the end symbol."""
+    """Source words of 2 and 1 tokens are summed, target words of 1 and 2 tokens averaged; the last column is the end
+    symbol."""
     weights = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.2, 0.2], [0.0, 0.3, 0.6, 0.1]])
     source, target = Words(("ab", "c"), ((0, 1), (2,))), Words(("x", "yz"), ((0,), (1, 2)))
     torch.testing.assert_close(

@@ -148,7 +148,7 @@ def test_refused_export_leaves_no_files(run, tmp_path):
 
 def test_unsupported_model_is_exported_as_float32(tmp_path, stub):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
-    with pytest.raises(ConfigError, match="does not support this norm. int8 would only lose precision"):
+    with pytest.raises(ConfigError, match=r"does not support this norm\. int8 would only lose precision"):
         export_run(run.path, tmp_path / "model", compute_type="int8")
     export_run(run.path, tmp_path / "model", compute_type="float32")
 
@@ -217,7 +217,7 @@ def test_unavailable_compute_type_is_refused(run, tmp_path, no_cpu_library):
             ConfigError, match=rf"compute_type = {compute}: .*pip install dragoman-cpu.*Leave compute_type out"
         ):
             dragoman.load(run.path, device="cpu", compute_type=compute)
-    with pytest.raises(ConfigError, match="compute_type = 'int4' does not exist. Choose one of auto"):
+    with pytest.raises(ConfigError, match=r"compute_type = 'int4' does not exist\. Choose one of auto"):
         dragoman.load(run.path, device="cpu", compute_type="int4")
 
 

@@ -80,8 +80,8 @@ def test_preset_of_another_task_is_refused():
         ),
         (
             {"preset": "gpt-nano", "task": "classification", "model": {"kind": "encoder_only"}},
-            "preset: gpt-nano is a model of kind decoder_only, and model.kind is encoder_only. Leave one of them out, or "
-            "choose bert-tiny or bert-mini or bert-small.",
+            "preset: gpt-nano is a model of kind decoder_only, and model.kind is encoder_only. Leave one of them out, "
+            "or choose bert-tiny or bert-mini or bert-small.",
         ),
         (
             {"preset": "tiny", "model": {"kind": "recurent"}},

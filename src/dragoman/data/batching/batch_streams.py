@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dragoman.errors import DataError
 from dragoman.typing import SourceFeatures
 
-B = TypeVar("B")
-B_co = TypeVar("B_co", covariant=True)
+_B = TypeVar("_B")
+_B_co = TypeVar("_B_co", covariant=True)
 
 Rows = NDArray[np.int64]
 
@@ -46,7 +46,7 @@ class RowBatch:
 
 
 @runtime_checkable
-class BatchStream(Protocol[B_co]):
+class BatchStream(Protocol[_B_co]):
     """Endless resumable batches."""
 
     @property
@@ -56,47 +56,47 @@ class BatchStream(Protocol[B_co]):
 
     def batches_per_epoch(self) -> int: ...
 
-    def __next__(self) -> B_co: ...
+    def __next__(self) -> _B_co: ...
 
 
 @final
 @dataclass(frozen=True)
-class Epoch(Generic[B]):
+class Epoch(Generic[_B]):
     """Batches of one pass over a corpus, built on demand."""
 
     plan: Sequence[Rows]
     """Content of each batch."""
-    make: Callable[[int, Any], B]
+    make: Callable[[int, Any], _B]
     """Function from the number of a batch (from 0) and its plan to the batch."""
 
     def __len__(self) -> int:
         return len(self.plan)
 
-    def __getitem__(self, index: int) -> B:
+    def __getitem__(self, index: int) -> _B:
         return self.make(index, self.plan[index])
 
-    def __iter__(self) -> Iterator[B]:
+    def __iter__(self) -> Iterator[_B]:
         return (self[index] for index in range(len(self)))
 
 
 @final
 @dataclass(frozen=True)
-class PartitionedEpoch(Generic[B]):
+class PartitionedEpoch(Generic[_B]):
     """Batches of one pass over a corpus too large to plan at once."""
 
     num_parts: int
-    plan_part: Callable[[int], Epoch[B]]
+    plan_part: Callable[[int], Epoch[_B]]
     """Function from a part (from 0) to its batches; all parts have about the same number."""
 
 
 @final
-class EpochStream(Generic[B]):
+class EpochStream(Generic[_B]):
     """Stream whose next batch depends on the position alone; implements `BatchStream`.
 
     One part of an epoch is planned at a time, so that memory and the time to seek do not grow with the corpus.
     """
 
-    def __init__(self, epoch_of: Callable[[int], Epoch[B] | PartitionedEpoch[B]]) -> None:
+    def __init__(self, epoch_of: Callable[[int], Epoch[_B] | PartitionedEpoch[_B]]) -> None:
         """`epoch_of` gives the batches of an epoch, from 0. Raises DataError if there are none."""
         self._epoch_of = epoch_of
         self._number = self._part = -1
@@ -126,10 +126,10 @@ class EpochStream(Generic[B]):
         """Return the number of batches of this epoch, an estimate if the epoch has several parts."""
         return len(self._epoch) * self._parts.num_parts
 
-    def __iter__(self) -> Iterator[B]:
+    def __iter__(self) -> Iterator[_B]:
         return self
 
-    def __next__(self) -> B:
+    def __next__(self) -> _B:
         if self._index == len(self._epoch):
             self._enter(*self._next_part())
         batch = self._epoch[self._index]

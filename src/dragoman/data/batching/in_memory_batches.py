@@ -14,12 +14,12 @@ from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import PAD
 from dragoman.errors import DataError
 
-Ids = NDArray[np.int64]
-B = TypeVar("B")
-B_co = TypeVar("B_co", covariant=True)
+_Ids = NDArray[np.int64]
+_B = TypeVar("_B")
+_B_co = TypeVar("_B_co", covariant=True)
 
 
-class InMemoryDataset(Protocol[B_co]):
+class InMemoryDataset(Protocol[_B_co]):
     """Tokenized examples."""
 
     @property
@@ -27,7 +27,7 @@ class InMemoryDataset(Protocol[B_co]):
         """Number of tokens of each example, special tokens included."""
         ...
 
-    def collate(self, rows: Rows) -> B_co:
+    def collate(self, rows: Rows) -> _B_co:
         """Return the examples of `rows`, padded to the longest of them."""
         ...
 
@@ -39,7 +39,7 @@ def to_ragged(sequences: Sequence[Sequence[int]]) -> RaggedArray:
     return RaggedArray(values, lengths)
 
 
-def pad_batch(sequences: RaggedArray, rows: Rows, *, padding: int) -> Ids:
+def pad_batch(sequences: RaggedArray, rows: Rows, *, padding: int) -> _Ids:
     """Return the sequences of `rows`, padded to the longest of them."""
     padded = np.full((len(rows), int(sequences.lengths[rows].max())), padding, dtype=np.int64)
     sequences.fill(rows, padded)
@@ -68,15 +68,15 @@ class RaggedExamples:
 
 
 def example_stream(
-    examples: InMemoryDataset[B] | Callable[[int], InMemoryDataset[B]], *, budget: int, seed: int
-) -> EpochStream[B]:
+    examples: InMemoryDataset[_B] | Callable[[int], InMemoryDataset[_B]], *, budget: int, seed: int
+) -> EpochStream[_B]:
     """Return an endless stream of batches of at most `budget` padded tokens, shuffled by `seed` in each epoch.
 
     `examples` is one data set, or a function from the epoch (from 0) to its data set, as BPE dropout needs. Raises
     DataError if there is no example, or if one is longer than the budget.
     """
 
-    def epoch(number: int) -> Epoch[B]:
+    def epoch(number: int) -> Epoch[_B]:
         own = examples(number) if callable(examples) else examples
         if len(own.lengths) and own.lengths.max() > budget:
             raise DataError(
@@ -90,7 +90,7 @@ def example_stream(
     return EpochStream(epoch)
 
 
-def examples_in_order(examples: InMemoryDataset[B], *, budget: int) -> Iterator[B]:
+def examples_in_order(examples: InMemoryDataset[_B], *, budget: int) -> Iterator[_B]:
     """Yield all examples once, shortest first, in batches of at most `budget` padded tokens or a single example."""
     widths = examples.lengths - 1
     for rows in plan_batches_in_order(widths, widths, budget=budget):

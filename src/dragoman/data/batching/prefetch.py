@@ -7,23 +7,23 @@ from typing import Generic, TypeVar, final
 
 from dragoman.data.batching.batch_streams import BatchStream
 
-B = TypeVar("B")
+_B = TypeVar("_B")
 
 
 @final
-class PrefetchingStream(Generic[B]):
+class PrefetchingStream(Generic[_B]):
     """`BatchStream` that stays a few batches ahead of its reader, with the same batches and positions.
 
     One thread builds all batches in order. An error in the thread is raised when its batch is requested.
     """
 
-    def __init__(self, stream: BatchStream[B], *, count: int = 2, epochs: int | None = None) -> None:
+    def __init__(self, stream: BatchStream[_B], *, count: int = 2, epochs: int | None = None) -> None:
         """`count` batches are kept ready, none of epoch `epochs` (from 0), with which training ends, or later."""
         self._stream = stream
         self._count = count
         self._epochs = epochs
         self._position = stream.position
-        self._pending: deque[Future[tuple[B, dict[str, int]] | None]] = deque()
+        self._pending: deque[Future[tuple[_B, dict[str, int]] | None]] = deque()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="batches")
 
     @property
@@ -42,7 +42,7 @@ class PrefetchingStream(Generic[B]):
         self.seek(self._position)
         return self._stream.batches_per_epoch()
 
-    def __next__(self) -> B:
+    def __next__(self) -> _B:
         made = self._pending.popleft().result() if self._pending else self._build()
         if made is None:  # requested although beyond the last epoch
             self._discard()
@@ -52,10 +52,10 @@ class PrefetchingStream(Generic[B]):
             self._pending.append(self._executor.submit(self._build_before_end))
         return batch
 
-    def _build(self) -> tuple[B, dict[str, int]]:
+    def _build(self) -> tuple[_B, dict[str, int]]:
         return next(self._stream), self._stream.position
 
-    def _build_before_end(self) -> tuple[B, dict[str, int]] | None:
+    def _build_before_end(self) -> tuple[_B, dict[str, int]] | None:
         ended = self._epochs is not None and self._stream.position["epoch"] >= self._epochs
         return None if ended else self._build()
 

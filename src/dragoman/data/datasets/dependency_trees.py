@@ -24,7 +24,7 @@ from dragoman.errors import DataError
 from dragoman.typing import SourceFeatures
 
 _VERSION = 1
-Rows = NDArray[np.int64]
+_Rows = NDArray[np.int64]
 Starts = NDArray[np.bool_]
 """Whether each token of a vocabulary begins a word."""
 
@@ -85,7 +85,7 @@ class StoredFeatures:
         """Return the heads of the words of a text."""
         return tuple(self._trees.heads.row(self._texts.line(text) - 1).tolist())
 
-    def features(self, texts: Rows, source: Rows, lengths: Rows) -> SourceFeatures:
+    def features(self, texts: _Rows, source: _Rows, lengths: _Rows) -> SourceFeatures:
         """Return the trees of texts, given their padded ids and their lengths, EOS included."""
         rows = self._texts.origins[texts] - 1
         counts = self._trees.heads.lengths[rows].astype(np.int64)
@@ -140,7 +140,7 @@ def split_tree(heads: Heads, text: str, segments: Sequence[str]) -> list[Heads]:
     return trees
 
 
-def _features(source: Rows, lengths: Rows, heads: Rows, counts: Rows, starts: Starts) -> SourceFeatures:
+def _features(source: _Rows, lengths: _Rows, heads: _Rows, counts: _Rows, starts: Starts) -> SourceFeatures:
     """Assign each token to the word that began last; EOS and padding belong to word 0."""
     words = np.cumsum(starts[source], axis=1)
     words[np.arange(source.shape[1]) >= lengths[:, None] - 1] = 0

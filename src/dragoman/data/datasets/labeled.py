@@ -23,8 +23,8 @@ from dragoman.typing import Int, Lengths
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 """Function from texts to ids, such as `LanguageTokenizer.encode_batch`."""
-FORMAT = "dragoman.labels"
-FORMAT_VERSION = 1
+_FORMAT = "dragoman.labels"
+_FORMAT_VERSION = 1
 _REMEDY = "copy the file again from the run it belongs to, or train again"
 
 
@@ -69,13 +69,13 @@ class Labels:
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError if it cannot be written."""
-        tree = {"format": FORMAT, "format_version": FORMAT_VERSION, "labels": list(self.names)}
+        tree = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "labels": list(self.names)}
         write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by `save`. Raises DataError if it is missing or damaged."""
-        tree = read_json(path, format_name=FORMAT, version=FORMAT_VERSION, remedy=_REMEDY)
+        tree = read_json(path, format_name=_FORMAT, version=_FORMAT_VERSION, remedy=_REMEDY)
         names = tree.get("labels")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise DataError(f"{path}: damaged labels; {_REMEDY}")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dragoman.atomic_files import new_folder, read_json
 from dragoman.errors import DataError
 
-FORMAT_VERSION = 1
+_FORMAT_VERSION = 1
 HEADER = "header.json"
 
 ORIGINS = "origins.values"
@@ -35,10 +35,10 @@ _MAX_TAKEN = 2**16
 _REMEDY = "remove the folder; it is built again from the corpus, by dragoman data prepare if that wrote it"
 
 Numbers = NDArray[Any]
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-def chunked(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
+def chunked(items: Iterable[_T], size: int = CHUNK) -> Iterator[list[_T]]:
     """Yield consecutive lists of `size` items; the last may be shorter."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
@@ -62,7 +62,7 @@ def write_columns(
         described = {name: [column.dtype, column.count, column.hash.hexdigest()] for name, column in files.items()}
         contents = [described[name] for name in dtypes if name != ORIGINS]
         fingerprint = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
-        tree = {"format_version": FORMAT_VERSION, "fingerprint": fingerprint, **header, "files": described}
+        tree = {"format_version": _FORMAT_VERSION, "fingerprint": fingerprint, **header, "files": described}
         stack.close()
         (partial / HEADER).write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
 
@@ -74,7 +74,7 @@ class Columns:
     def __init__(self, folder: Path, format_name: str) -> None:
         """Read the header. Raises DataError if it is missing or not of this format."""
         self.folder = folder
-        self.header = read_json(folder / HEADER, format_name=format_name, version=FORMAT_VERSION, remedy=_REMEDY)
+        self.header = read_json(folder / HEADER, format_name=format_name, version=_FORMAT_VERSION, remedy=_REMEDY)
 
     def column(self, name: str) -> Numbers:
         """Return a memory-mapped column. Raises DataError if its file is incomplete."""

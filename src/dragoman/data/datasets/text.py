@@ -18,7 +18,7 @@ from dragoman.errors import DataError
 
 DEFAULT_VALID_SIZE = 0.1
 """Default share of the text that is held out."""
-CHUNK = 2**18
+_CHUNK = 2**18
 """Characters tokenized at a time."""
 
 _VERSION = 1
@@ -178,7 +178,7 @@ def _chunks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
     for passage in passages:
         chunk.append(passage)
         size += len(passage.text)
-        if size >= CHUNK:
+        if size >= _CHUNK:
             yield chunk
             chunk, size = [], 0
     if chunk:

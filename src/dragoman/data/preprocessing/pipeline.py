@@ -41,13 +41,13 @@ from dragoman.errors import DataError
 HASHES_PER_TASK = 2**20
 """Pairs whose hashes are sorted at a time."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class TaskRunner(Protocol):
     """Runs independent tasks."""
 
-    def run(self, function: Callable[[T], Tree], tasks: Sequence[T]) -> list[Tree]:
+    def run(self, function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
         """Return the result of the function for each task, in order."""
         ...
 
@@ -56,7 +56,7 @@ class TaskRunner(Protocol):
 class SequentialRunner:
     """`TaskRunner` that runs one task after the other in this process."""
 
-    def run(self, function: Callable[[T], Tree], tasks: Sequence[T]) -> list[Tree]:
+    def run(self, function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
         return [function(task) for task in tasks]
 
 

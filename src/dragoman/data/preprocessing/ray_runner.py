@@ -16,7 +16,7 @@ from typing import Any, TypeVar, final
 from dragoman.config import Tree
 from dragoman.errors import ConfigError, DataError, DragomanError, MissingExtraError
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -57,7 +57,7 @@ class RayRunner:
     def __init__(self, workers: int | None) -> None:
         self._workers = workers
 
-    def run(self, function: Callable[[T], Tree], tasks: Sequence[T]) -> list[Tree]:
+    def run(self, function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
         """Return the result of the function for each task, in order. Raises DataError as the function does."""
         import ray.data
 
@@ -73,7 +73,7 @@ class RayRunner:
         return [tree["result"] for tree in results]
 
 
-def _run_task(function: Callable[[T], Tree], tasks: Sequence[T], folder: str, row: dict[str, Any]) -> dict[str, Any]:
+def _run_task(function: Callable[[_T], Tree], tasks: Sequence[_T], folder: str, row: dict[str, Any]) -> dict[str, Any]:
     """Return the result of a task, or its error message, as a row of a data set.
 
     Relative paths start at the folder of the command.

@@ -21,7 +21,7 @@ from dragoman.errors import DataError
 _VERSION = 1
 """Version of the tokenization; raise it if the same texts and tokenizer would give another store."""
 
-Texts = list[tuple[str, str]]
+_Texts = list[tuple[str, str]]
 
 
 def tokenize_texts(
@@ -141,7 +141,9 @@ def _tokenize(
         yield [sources[place] for place in kept], [targets[place] for place in kept], [start + place for place in kept]
 
 
-def _pairs(store: TokenStore, texts: TextStore, noise: NoiseConfig | None, *, seed: int, epoch: int) -> Iterator[Texts]:
+def _pairs(
+    store: TokenStore, texts: TextStore, noise: NoiseConfig | None, *, seed: int, epoch: int
+) -> Iterator[_Texts]:
     """Yield the texts of the store in chunks, with noise in their sources."""
     for start in range(0, len(store), CHUNK):
         pairs = [texts.pair(origin) for origin in store.origins[start : start + CHUNK].tolist()]
@@ -154,12 +156,12 @@ def _pairs(store: TokenStore, texts: TextStore, noise: NoiseConfig | None, *, se
 
 def _retokenize(
     store: TokenStore,
-    pairs: Iterator[Texts],
+    pairs: Iterator[_Texts],
     tokenizer: Tokenizer,
     probability: float,
     generator: np.random.Generator,
 ) -> Iterator[Chunk]:
-    def encode(side: LanguageTokenizer, which: int, chunk: Texts, rows: range) -> list[list[int]]:
+    def encode(side: LanguageTokenizer, which: int, chunk: _Texts, rows: range) -> list[list[int]]:
         max_length = store.header["max_target_length" if which else "max_source_length"]
         own = [pair[which] for pair in chunk]
         if probability:

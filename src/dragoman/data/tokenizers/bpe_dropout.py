@@ -19,9 +19,9 @@ MAX_WORD_LENGTH = 512
 
 NO_MERGE = np.iinfo(np.int32).max
 
-Ids = NDArray[np.int32]
+_Ids = NDArray[np.int32]
 Indices = NDArray[np.int64]
-Segmented = tuple[Indices, Ids]
+Segmented = tuple[Indices, _Ids]
 """Indices of words among all words, and their symbols, one word per row."""
 
 
@@ -80,7 +80,7 @@ class BpeDropout:
         return ids
 
     def _merge_all(
-        self, indices: Indices, symbols: Ids, probability: float, generator: np.random.Generator
+        self, indices: Indices, symbols: _Ids, probability: float, generator: np.random.Generator
     ) -> Iterator[Segmented]:
         """Segment words of one length, one per row; each step shortens every unfinished row by one symbol."""
         ranks = self._ranks(symbols[:, :-1], symbols[:, 1:])
@@ -93,7 +93,7 @@ class BpeDropout:
             indices = indices[unfinished]
             symbols, ranks = self._merge(symbols[unfinished], ranks[unfinished], best[unfinished], columns[unfinished])
 
-    def _merge(self, symbols: Ids, ranks: Ids, best: Ids, columns: Indices) -> tuple[Ids, Ids]:
+    def _merge(self, symbols: _Ids, ranks: _Ids, best: _Ids, columns: Indices) -> tuple[_Ids, _Ids]:
         """Merge the symbols at `columns` and `columns + 1` of each row, and look up the two new pairs."""
         each = np.arange(len(symbols))
         merged = _remove_column(symbols, columns + 1)
@@ -105,17 +105,17 @@ class BpeDropout:
             shorter[row, column] = self._ranks(merged[row, column], merged[row, column + 1])
         return merged, shorter
 
-    def _ranks(self, left: Ids, right: Ids) -> Ids:
+    def _ranks(self, left: _Ids, right: _Ids) -> _Ids:
         """Return the rank of the merge of each pair, `NO_MERGE` for pairs without a merge."""
         if not len(self._pairs):
             return np.full(left.shape, NO_MERGE, dtype=np.int32)
         pairs = left.astype(np.int64) * self._size + right
         found = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        ranks: Ids = np.where(self._pairs[found] == pairs, self._rank_in_order[found], NO_MERGE).astype(np.int32)
+        ranks: _Ids = np.where(self._pairs[found] == pairs, self._rank_in_order[found], NO_MERGE).astype(np.int32)
         return ranks
 
 
-def _choose(ranks: Ids, probability: float, generator: np.random.Generator) -> tuple[Ids, Indices]:
+def _choose(ranks: _Ids, probability: float, generator: np.random.Generator) -> tuple[_Ids, Indices]:
     """Return the best rank of each row after dropout and its leftmost column."""
     if ranks.shape[1] == 0:
         return np.full(len(ranks), NO_MERGE, dtype=np.int32), np.zeros(len(ranks), dtype=np.int64)
@@ -126,10 +126,10 @@ def _choose(ranks: Ids, probability: float, generator: np.random.Generator) -> t
     return ranks[np.arange(len(ranks)), columns], columns
 
 
-def _remove_column(rows: Ids, columns: Indices) -> Ids:
+def _remove_column(rows: _Ids, columns: Indices) -> _Ids:
     """Remove one entry per row."""
     kept = np.arange(rows.shape[1]) != columns[:, None]
-    shorter: Ids = rows[kept].reshape(len(rows), rows.shape[1] - 1)
+    shorter: _Ids = rows[kept].reshape(len(rows), rows.shape[1] - 1)
     return shorter
 
 

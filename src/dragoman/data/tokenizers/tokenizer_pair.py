@@ -17,11 +17,11 @@ from dragoman.data.tokenizers.trainers import Texts, train_model
 from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, BpeModel, SubwordModel, UnigramModel, WordModel
 from dragoman.errors import ConfigError, DataError
 
-FORMAT = "dragoman.tokenizer"
-FORMAT_VERSION = 3
+_FORMAT = "dragoman.tokenizer"
+_FORMAT_VERSION = 3
 
 Pairs = Callable[[], Iterable[tuple[str, str]]]
-Tree = dict[str, Any]
+_Tree = dict[str, Any]
 
 
 @final
@@ -73,8 +73,8 @@ class Tokenizer:
         """Write the file atomically. Raises RunError if it cannot be written."""
         languages = _languages_to_json(self.source, self.target)
         tree = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
+            "format": _FORMAT,
+            "format_version": _FORMAT_VERSION,
             "fingerprint": json_fingerprint(languages),
             "config": self.config.model_dump(mode="json"),
             **languages,
@@ -84,7 +84,7 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by `save`. Raises DataError if it is missing, damaged or of another version."""
-        tree = read_json(path, format_name=FORMAT, version=FORMAT_VERSION, remedy=_REMEDY)
+        tree = read_json(path, format_name=_FORMAT, version=_FORMAT_VERSION, remedy=_REMEDY)
         try:
             config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(tree["config"])
             source = _language_from_json(tree["source"])
@@ -101,20 +101,20 @@ class Tokenizer:
 _REMEDY = "copy the file again from the run it belongs to, or train again"
 
 
-def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> Tree:
+def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> _Tree:
     return {"source": _language_to_json(source), "target": None if source is target else _language_to_json(target)}
 
 
-def _language_to_json(language: LanguageTokenizer) -> Tree:
+def _language_to_json(language: LanguageTokenizer) -> _Tree:
     return {"normalizer": asdict(language.normalizer), "model": _model_to_json(language.model)}
 
 
-def _language_from_json(tree: Tree) -> LanguageTokenizer:
+def _language_from_json(tree: _Tree) -> LanguageTokenizer:
     normalizer = TypeAdapter(TextNormalizer).validate_python(tree["normalizer"])
     return LanguageTokenizer(_model_from_json(tree["model"]), normalizer)
 
 
-def _model_to_json(model: SubwordModel) -> Tree:
+def _model_to_json(model: SubwordModel) -> _Tree:
     match model:
         case BpeModel(vocab=vocab, merges=merges):
             return {"kind": "bpe", "vocab": list(vocab), "merges": [list(pair) for pair in merges]}
@@ -126,7 +126,7 @@ def _model_to_json(model: SubwordModel) -> Tree:
             assert_never(model)
 
 
-def _model_from_json(tree: Tree) -> SubwordModel:
+def _model_from_json(tree: _Tree) -> SubwordModel:
     vocab = tuple(tree["vocab"])
     if vocab[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(set(vocab)) != len(vocab):
         raise ValueError("the vocabulary lacks its special tokens or holds a token twice")

@@ -21,7 +21,7 @@ from dragoman.interpret.explain_text import Explanation
 from dragoman.interpret.recorder import ForwardPass
 from dragoman.typing import Bool, Shaped
 
-Tree = dict[str, Any]
+_Tree = dict[str, Any]
 ToJson = Callable[[Shaped[Tensor, "..."]], Any]
 FRACTION_UNITS = 65_535
 OMITTED = ("forward_pass", "rollout", "head_effects", "search")
@@ -51,7 +51,7 @@ def explanations_to_dict(
     title: str,
     cross_scores: Sequence[Sequence[Sequence[float]]] | None = None,
     compact: bool = False,
-) -> Tree:
+) -> _Tree:
     """Return the explanations of some texts by one or more models.
 
     `cross_scores` are, for each text, the log-probabilities of every model's output (row) by every model (column).
@@ -77,7 +77,7 @@ def error_analysis_to_dict(
     signature: str,
     differences: Sequence[PairedResult] = (),
     compact: bool = False,
-) -> Tree:
+) -> _Tree:
     """Return the error analyses of some systems, with the cross-attention of their worst sentences, if it is known.
 
     `differences` are those of BLEU from the first system, in the same order.
@@ -93,7 +93,7 @@ def error_analysis_to_dict(
     }
 
 
-def _error_analysis(analysis: ErrorAnalysis, passes: SentencePasses, *, compact: bool) -> Tree:
+def _error_analysis(analysis: ErrorAnalysis, passes: SentencePasses, *, compact: bool) -> _Tree:
     tree = asdict(analysis)
     for group in ("by_frequency", "by_kind"):
         rows = getattr(analysis, group)
@@ -102,7 +102,7 @@ def _error_analysis(analysis: ErrorAnalysis, passes: SentencePasses, *, compact:
     return tree
 
 
-def _worst_sentence(one: WorstSentence, passes: SentencePasses, *, compact: bool) -> Tree:
+def _worst_sentence(one: WorstSentence, passes: SentencePasses, *, compact: bool) -> _Tree:
     tree = asdict(one)
     if one.index in passes:
         source, target, forward_pass = passes[one.index]
@@ -113,7 +113,7 @@ def _worst_sentence(one: WorstSentence, passes: SentencePasses, *, compact: bool
     return tree
 
 
-def _explanation(one: Explanation, tokenizer: LanguageTokenizer, *, compact: bool) -> Tree:
+def _explanation(one: Explanation, tokenizer: LanguageTokenizer, *, compact: bool) -> _Tree:
     fractions, numbers = (_pack_fractions, _pack_floats) if compact else (_to_list, _to_list)
     forward_pass = one.forward_pass
     return {
@@ -155,7 +155,7 @@ def _deduplicate(mask: Bool[Tensor, "layers heads rows columns"]) -> Bool[Tensor
     return shared if bool((mask == shared).all()) else mask
 
 
-def _search(record: SearchRecord, tokenizer: LanguageTokenizer) -> Tree:
+def _search(record: SearchRecord, tokenizer: LanguageTokenizer) -> _Tree:
     """Return the tree with readable tokens, the scores of finished candidates, and the result of greedy search."""
     names: dict[int, str] = {}
 
@@ -200,14 +200,14 @@ def _to_list(numbers: Shaped[Tensor, "..."]) -> list[Any]:
     return values
 
 
-def _pack_floats(numbers: Shaped[Tensor, "..."]) -> Tree:
+def _pack_floats(numbers: Shaped[Tensor, "..."]) -> _Tree:
     return _pack(numbers.float().numpy().astype("<f4"), "f4")
 
 
-def _pack_fractions(numbers: Shaped[Tensor, "..."]) -> Tree:
+def _pack_fractions(numbers: Shaped[Tensor, "..."]) -> _Tree:
     return _pack((numbers.clamp(0, 1).numpy() * FRACTION_UNITS).round().astype("<u2"), "u2")
 
 
-def _pack(array: np.ndarray, kind: str) -> Tree:
+def _pack(array: np.ndarray, kind: str) -> _Tree:
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
     return {"shape": list(array.shape), "kind": kind, "data": data}

@@ -211,7 +211,7 @@ def test_missing_foreign_or_newer_file_is_refused(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         Tokenizer.load(path)
     path.write_text('{"model": {}}', encoding="utf-8")
-    with pytest.raises(DataError, match="is not of dragoman.tokenizer"):
+    with pytest.raises(DataError, match=r"is not of dragoman\.tokenizer"):
         Tokenizer.load(path)
     path.write_text('{"format": "dragoman.tokenizer", "format_version": 4}', encoding="utf-8")
     with pytest.raises(DataError, match="version 4, but this program reads version 3; update"):
