@@ -62,7 +62,7 @@ def test_demo_run_can_be_inspected(first, tmp_path):
             shown.point_at(f"document.querySelector('#sentences').children[{number}]", press=True)
             assert shown.value("dragoman.sentence().source_text") == text
             shown.point_at("document.querySelector('#target').children[0]")
-            assert "with probability" in shown.text("#step-readout")
+            assert "has probability" in shown.text("#prediction-readout")
         assert shown.errors == []
 
 
