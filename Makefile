@@ -37,7 +37,7 @@ demo: $(VENV)/demo.stamp $(VENV)/cpu_library.stamp ## train a small translator o
 
 test: $(DEV) $(VENV)/cpu_library.stamp ## run the fast tests, one process per core (TESTS='tests/unit -k cache' runs a part)
 	@$(COMPILE)
-	$(PYTEST) -m 'not slow' $(TESTS)
+	DRAGOMAN_TESTS=fast $(PYTEST) -m 'not slow' $(TESTS)
 
 test-all: $(DEV) $(VENV)/cpu_library.stamp ## run all tests: also trainings, process kills, the browser, several workers
 	@$(COMPILE)

@@ -8,15 +8,15 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 from tests.corpora import corpora
+from tests.property_settings import examples
 
 # Tests must not depend on a GPU, which the commands they start would use.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 # CI draws the same examples every time, so that failures come from changes; other runs draw new examples.
 # Deadlines fail on busy machines.
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.register_profile("elsewhere", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "elsewhere")
+settings.register_profile("dragoman", examples(100), deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("dragoman")
 
 TENSOR_PACKAGES = ["nn", "models", "training", "decoding", "inference", "interpret"]
 # jaxtyping decorates single methods, for which beartype cannot resolve `Self`; any object is accepted.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.models.config import (
@@ -22,6 +22,7 @@ from dragoman.nn.attention_scores import AdditiveConfig
 from dragoman.nn.sparse.sliding_window import SlidingWindowConfig
 from tests import cpu_models as made
 from tests.cpu_models import AnyConfig, Network
+from tests.property_settings import examples
 
 CLOSE = 1e-4
 Batch = tuple[list[list[int]], int, int]
@@ -81,7 +82,7 @@ def by_pytorch(network: Network, batch: Batch, steps: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("instruction_set", made.INSTRUCTION_SETS)
-@settings(max_examples=30)
+@examples(30)
 @given(cases())
 def test_float32_equals_pytorch(instruction_set: str, case: tuple[AnyConfig, Batch]) -> None:
     """The tolerance is 1e-4, or a few times PyTorch's own rounding error if a random model amplifies it."""
@@ -99,7 +100,7 @@ def test_float32_equals_pytorch(instruction_set: str, case: tuple[AnyConfig, Bat
 
 @pytest.mark.parametrize(("compute", "furthest", "on_average"), [("bfloat16", 0.15, 0.03), ("int8", 0.6, 0.08)])
 @pytest.mark.parametrize("instruction_set", made.INSTRUCTION_SETS)
-@settings(max_examples=20)
+@examples(20)
 @given(case=cases())
 def test_low_precision_is_close_to_pytorch(
     instruction_set: str, compute: str, furthest: float, on_average: float, case: tuple[AnyConfig, Batch]
@@ -115,7 +116,7 @@ def test_low_precision_is_close_to_pytorch(
     assert apart.mean() <= on_average
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(cases(), st.sampled_from([(5, 0), (3, 2), (1, 4), (0, 0)]))
 def test_concatenated_states_equal_pytorch(case: tuple[AnyConfig, Batch], ages: tuple[int, int]) -> None:
     config, (rows, _, seed) = case

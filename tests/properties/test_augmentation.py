@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import parse
@@ -13,21 +13,21 @@ from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokeni
 from dragoman.data.readers.parallel_files import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, WordConfig
 from dragoman.errors import ConfigError
+from tests.property_settings import examples
 
-law = settings(max_examples=100)
 texts = st.text(alphabet="abcXYZßéя .,!?'7", max_size=40)
 letters = st.text(alphabet="abcdefXYZßéя", min_size=1, max_size=11)
 seeds = st.integers(0, 2**32)
 ALWAYS = NoiseConfig(uppercase=1.0, no_final_punctuation=1.0, typos=1.0, truncation=1.0)
 
 
-@law
+@examples(100)
 @given(texts, texts, seeds, st.integers(0, 97))
 def test_no_noise_changes_nothing(source: str, target: str, seed: int, row: int) -> None:
     assert add_noise((source, target), NoiseConfig(), seed=seed, epoch=3, row=row) == (source, target)
 
 
-@law
+@examples(100)
 @given(texts, texts, seeds, st.integers(0, 97), st.sampled_from([NoiseConfig(typos=0.3, titlecase=0.5), ALWAYS]))
 def test_noise_depends_on_seed_epoch_and_row(source: str, target: str, seed: int, row: int, noise: NoiseConfig) -> None:
     """The same arguments give the same noise, whatever the state of the ambient generator."""
@@ -47,7 +47,7 @@ def test_other_epochs_rows_and_seeds_differ() -> None:
     assert len(drawn) == 8
 
 
-@law
+@examples(100)
 @given(texts, texts, seeds)
 def test_kinds_of_noise_are_independent(source: str, target: str, seed: int) -> None:
     """Uppercase on top of typing errors gives the same typing errors in uppercase."""
@@ -56,7 +56,7 @@ def test_kinds_of_noise_are_independent(source: str, target: str, seed: int) -> 
     assert both == (alone[0].upper(), alone[1])
 
 
-@law
+@examples(100)
 @given(texts, st.sampled_from([NoiseConfig(uppercase=1.0), NoiseConfig(lowercase=1.0), NoiseConfig(titlecase=1.0)]))
 def test_case_noise_changes_only_the_case(text: str, noise: NoiseConfig) -> None:
     found, target = add_noise((text, text), noise, seed=1, epoch=1, row=1)
@@ -70,7 +70,7 @@ def test_titlecase_keeps_whitespace() -> None:
     )
 
 
-@law
+@examples(100)
 @given(letters, seeds)
 def test_a_typo_is_one_edit(word: str, seed: int) -> None:
     """A typo adds, drops, swaps or replaces one letter; replacements are neighboring keys."""
@@ -99,7 +99,7 @@ def are_neighbors(key: str, hit: str) -> bool:
     return apart == 1 if row == other_row else abs(row - other_row) == 1 and apart == 0.5
 
 
-@law
+@examples(100)
 @given(texts, seeds)
 def test_one_typo_changes_one_word(text: str, seed: int) -> None:
     found = add_typo(text, random.Random(seed))
@@ -114,7 +114,7 @@ def test_full_typo_rate_changes_most_words() -> None:
     assert changed == len(words)
 
 
-@law
+@examples(100)
 @given(texts, texts, st.floats(0, 1, exclude_max=True))
 def test_truncation_cuts_both_sides(source: str, target: str, share: float) -> None:
     for whole, cut in zip((source, target), truncate_pair(source, target, share=share), strict=True):

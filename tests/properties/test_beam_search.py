@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.decoding import (
@@ -18,6 +18,7 @@ from dragoman.decoding import (
 )
 from tests.fake_models import SYMBOLS, PrefixModel, Sources, rectangle
 from tests.plain_beam_search import plain_beam_search
+from tests.property_settings import examples
 from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import beam_search, greedy, penalty_options, search
 
@@ -120,7 +121,7 @@ def by_definition(log_prob: float, length: int, wanted: DecodingConfig) -> float
             return log_prob
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(networks(words=2), st.lists(st.integers(4, 9), max_size=3), penalties, st.integers(0, 3), st.integers(1, 5))
 def test_widest_beam_equals_exhaustive_search(
     network: PrefixModel, source: list[int], penalty: LengthPenalty, minimum: int, best: int

@@ -5,7 +5,7 @@ import functools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_encoder_decoder
 from tests.attention_variants import attentions
 from tests.fake_models import SYMBOLS, rectangle
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT
 from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import beam_search
@@ -78,7 +79,7 @@ def stepped(model: EncoderDecoderTransformer, memory: object, tokens: Tensor, st
     return torch.stack(columns, dim=1), state
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
@@ -92,7 +93,7 @@ def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
     torch.testing.assert_close(one_by_one[real], parallel[real], **CLOSE)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_a_step_leaves_its_state_unchanged(recipe: Recipe, pairs: Pairs) -> None:
@@ -106,7 +107,7 @@ def test_a_step_leaves_its_state_unchanged(recipe: Recipe, pairs: Pairs) -> None
     torch.testing.assert_close(once, again, atol=0, rtol=0)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
 def test_reordered_beams_continue_their_parents(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
@@ -134,7 +135,7 @@ def matrix(rows: int, columns: int, entries: st.SearchStrategy[int]) -> st.Searc
     return st.lists(st.lists(entries, min_size=columns, max_size=columns), min_size=rows, max_size=rows)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
 def test_selected_sentences_continue_as_alone(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
@@ -148,7 +149,7 @@ def test_selected_sentences_continue_as_alone(recipe: Recipe, pairs: Pairs, data
     torch.testing.assert_close(rest, whole[rows, 2:], **CLOSE)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs, pairs, st.data())
 @torch.no_grad()
 def test_concatenated_sentences_continue_as_alone(
@@ -171,7 +172,7 @@ def test_concatenated_sentences_continue_as_alone(
     torch.testing.assert_close(together, torch.cat(alone), **CLOSE)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
@@ -182,7 +183,7 @@ def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
         torch.testing.assert_close(logits[row, : len(alone)], alone, **CLOSE)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs)
 def test_parallel_scores_equal_step_scores(recipe: Recipe, pairs: Pairs) -> None:
     model = network(*recipe)
@@ -195,7 +196,7 @@ def test_parallel_scores_equal_step_scores(recipe: Recipe, pairs: Pairs) -> None
     torch.testing.assert_close(parallel, score_stepwise(model, memory, **given_), **CLOSE)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
 def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(*recipe)
@@ -217,7 +218,7 @@ def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: 
         assert again.token_log_probs == pytest.approx(one.token_log_probs, abs=1e-3)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(recipes, pairs, pairs)
 @torch.no_grad()
 def test_memory_shrinks_to_its_longest_source(recipe: Recipe, left: Pairs, last: Pairs) -> None:

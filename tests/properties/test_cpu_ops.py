@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -20,13 +20,13 @@ from dragoman.training.distillation import distillation_loss
 from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.precision import Bfloat16Linear, Precision, pad_rows
 from dragoman.training.step import compute_gradients, seeded_rng
+from tests.property_settings import examples
 from tests.random_models import random_transformer
 from tests.tiny_training import batch_of
 
 pytest.importorskip(
     "dragoman_cpu", reason="the compiled core is not installed; `make test` builds it where a C++17 compiler is"
 )
-law = settings(max_examples=50)
 sizes = st.sampled_from([1, 2, 3, 5, 7, 13, 17, 31, 37])
 seeds = st.integers(0, 2**32)
 PAIRS = [([5, 7, 4], [11, 5, 7]), ([4], [4]), ([9, 9, 8, 6, 5], [12]), ([], [5, 6, 7, 8, 9])]
@@ -61,7 +61,7 @@ def by_both(compute: Callable[..., Tensor], *given: Tensor) -> Iterator[tuple[Te
         return zip(by_core, found(), strict=True)
 
 
-@law
+@examples(50)
 @given(rows=sizes, places=sizes, width=sizes, share=st.floats(0.01, 0.99), turned=st.booleans(), seed=seeds)
 def test_dropout_drops_the_same_elements(
     rows: int, places: int, width: int, share: float, turned: bool, seed: int
@@ -71,7 +71,7 @@ def test_dropout_drops_the_same_elements(
         assert torch.equal(one, other)
 
 
-@law
+@examples(50)
 @given(rows=sizes, heads=st.integers(1, 3), places=sizes, half=sizes, alike=st.booleans(), seed=seeds)
 def test_rotary_positions_equal_pytorch(rows: int, heads: int, places: int, half: int, alike: bool, seed: int) -> None:
     where = torch.arange(places) + (0 if alike else torch.arange(rows)[:, None])
@@ -80,7 +80,7 @@ def test_rotary_positions_equal_pytorch(rows: int, heads: int, places: int, half
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
-@law
+@examples(50)
 @given(rows=sizes, queries=sizes, keys=sizes, size=sizes, mask=st.sampled_from(["none", "keys", "all"]), seed=seeds)
 def test_attention_equals_pytorch(rows: int, queries: int, keys: int, size: int, mask: str, seed: int) -> None:
     shape = (rows, 1, 1, keys) if mask == "keys" else (rows, 2, queries, keys)
@@ -96,7 +96,7 @@ def test_attention_equals_pytorch(rows: int, queries: int, keys: int, size: int,
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
-@law
+@examples(50)
 @given(rows=sizes, places=sizes, size=sizes, seed=seeds)
 def test_causal_attention_equals_pytorch(rows: int, places: int, size: int, seed: int) -> None:
     given = (drawn(seed + number, rows, 2, places, size) for number in range(3))
@@ -112,7 +112,7 @@ def test_pytorch_computes_long_texts(places: int, by_core: bool) -> None:
         assert (attended.grad_fn.name() == "CpuAttentionBackward") == by_core
 
 
-@law
+@examples(50)
 @given(rows=sizes, inputs=sizes, outputs=sizes, bias=st.booleans(), seed=seeds)
 def test_bfloat16_linear_equals_pytorch(rows: int, inputs: int, outputs: int, bias: bool, seed: int) -> None:
     """Both use PyTorch's products; the gradient of the bias is a sum in another order."""
@@ -125,7 +125,7 @@ def test_bfloat16_linear_equals_pytorch(rows: int, inputs: int, outputs: int, bi
             assert torch.equal(one, other)
 
 
-@law
+@examples(50)
 @given(
     tokens=sizes,
     size=sizes,

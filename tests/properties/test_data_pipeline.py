@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.batching.corpus_mixing import permute_indices
@@ -29,6 +29,7 @@ from dragoman.data.tokenizers import (
     UnigramConfig,
 )
 from tests.padding_efficiency import padding_efficiency
+from tests.property_settings import examples
 
 PAIRS = [
     ("Two dogs play.", "Zwei Hunde spielen."),
@@ -105,7 +106,7 @@ def test_batches_cover_every_example_within_the_budget(sizes, budget: int, seed:
     assert 0 < found.source <= 1
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(sizes=lengths, taken=st.integers(0, 41), seed=st.integers(0, 2**31))
 def test_a_resumed_stream_equals_an_uninterrupted_one(sizes, taken: int, seed: int) -> None:
     with TemporaryDirectory() as folder:
@@ -123,7 +124,7 @@ def test_a_resumed_stream_equals_an_uninterrupted_one(sizes, taken: int, seed: i
             assert found.labels.equal(expected.labels)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(sizes=lengths, budget=st.integers(32, 211), seed=st.integers(0, 2**31), window=st.integers(1, 101))
 def test_seeking_equals_replaying(sizes, budget: int, seed: int, window: int) -> None:
     with TemporaryDirectory() as folder:
@@ -174,7 +175,7 @@ def test_batches_equal_the_definition(sizes: list[int], budget: int) -> None:
     assert [rows.tolist() for rows in _cut(order, widths, budget)] == batches_by_definition(order, widths, budget)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     sizes=st.lists(st.integers(0, 23), min_size=1, max_size=61),
     cuts=st.sets(st.integers(0, 61)),
@@ -202,7 +203,7 @@ def test_several_arrays_equal_one_array(sizes: list[int], cuts: set[int], rows: 
     ]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(sizes=lengths)
 def test_a_batch_holds_its_padded_examples(sizes) -> None:
     with TemporaryDirectory() as folder:
@@ -224,7 +225,7 @@ def pad(ids: list[int], width: int) -> list[int]:
 line = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x00\ufeff"))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(pairs=st.lists(st.tuples(line, line), max_size=11))
 def test_all_formats_store_the_same_text(pairs) -> None:
     expected = [Example(source, target, number) for number, (source, target) in enumerate(pairs, start=1)]

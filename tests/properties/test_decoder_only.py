@@ -4,7 +4,7 @@ import math
 from random import Random
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.protocols import DecoderOnly
 from tests.attention_variants import POSITIONS, self_attentions
 from tests.fake_models import SYMBOLS, rectangle
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_causal
 from tests.tensor_search import search
 
@@ -21,7 +22,6 @@ VOCABULARY = 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}
 seeds = st.integers(0, 2**32)
 texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=11), min_size=1, max_size=5)
-law = settings(max_examples=40)
 Texts = list[list[int]]
 
 
@@ -61,7 +61,7 @@ def test_models_satisfy_the_generation_protocol() -> None:
     assert isinstance(random_causal(DecoderOnlyConfig(d_model=6, num_heads=3), vocabulary=VOCABULARY), DecoderOnly)
 
 
-@law
+@examples(40)
 @given(recipes, texts, st.data(), seeds)
 @torch.no_grad()
 def test_future_tokens_change_nothing_before(recipe: Recipe, texts: Texts, data: st.DataObject, seed: int) -> None:
@@ -75,7 +75,7 @@ def test_future_tokens_change_nothing_before(recipe: Recipe, texts: Texts, data:
     assert (after[:, place] != before[:, place]).any(dim=-1).all()
 
 
-@law
+@examples(40)
 @given(recipes)
 @torch.no_grad()
 def test_state_length_is_bounded_by_the_oldest_text(recipe: Recipe) -> None:
@@ -98,7 +98,7 @@ def test_state_length_is_bounded_by_the_oldest_text(recipe: Recipe) -> None:
         torch.testing.assert_close(logits[row, 0], model(torch.tensor([text]))[0, -1], **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, texts)
 @torch.no_grad()
 def test_batch_equals_alone(recipe: Recipe, texts: Texts) -> None:
@@ -108,7 +108,7 @@ def test_batch_equals_alone(recipe: Recipe, texts: Texts) -> None:
         torch.testing.assert_close(together[row, : len(text)], model(torch.tensor([text]))[0], **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, texts)
 @torch.no_grad()
 def test_packed_documents_equal_single_documents(recipe: Recipe, texts: Texts) -> None:
@@ -121,7 +121,7 @@ def test_packed_documents_equal_single_documents(recipe: Recipe, texts: Texts) -
         torch.testing.assert_close(part, model(torch.tensor([text]))[0], **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, texts, st.data())
 @torch.no_grad()
 def test_prompt_then_steps_equal_parallel(recipe: Recipe, texts: Texts, data: st.DataObject) -> None:
@@ -139,7 +139,7 @@ def test_prompt_then_steps_equal_parallel(recipe: Recipe, texts: Texts, data: st
             torch.testing.assert_close(logits[row, 0], whole, **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, texts, texts, st.data())
 @torch.no_grad()
 def test_prompts_may_enter_a_running_batch(recipe: Recipe, older: Texts, younger: Texts, data: st.DataObject) -> None:
@@ -160,7 +160,7 @@ def test_prompts_may_enter_a_running_batch(recipe: Recipe, older: Texts, younger
         torch.testing.assert_close(after[row, 0], whole, **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, texts)
 @torch.no_grad()
 def test_greedy_takes_the_likeliest_token(recipe: Recipe, texts: Texts) -> None:

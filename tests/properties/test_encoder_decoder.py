@@ -4,7 +4,7 @@ from random import Random
 from unittest.mock import patch
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.functional import fused_attention, reference_attention
 from tests.attention_variants import attentions
 from tests.fake_models import SYMBOLS, rectangle
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_transformer
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
@@ -23,7 +24,6 @@ Pairs = list[tuple[list[int], list[int]]]
 seeds = st.integers(0, 2**32)
 words = st.lists(st.integers(4, TARGET_VOCABULARY - 1), max_size=7)
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)
-law = settings(max_examples=40)
 
 
 @st.composite
@@ -85,7 +85,7 @@ def others(ids: Tensor, seed: int) -> Tensor:
     return (ids + shift) % TARGET_VOCABULARY
 
 
-@law
+@examples(40)
 @given(recipes, pairs, st.data(), seeds)
 @torch.no_grad()
 def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int) -> None:
@@ -99,7 +99,7 @@ def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data:
     assert (after[:, place] != before[:, place]).any(dim=-1).all()
 
 
-@law
+@examples(40)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
 def test_a_truncated_target_keeps_its_beginning(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
@@ -110,7 +110,7 @@ def test_a_truncated_target_keeps_its_beginning(recipe: Recipe, pairs: Pairs, da
     torch.testing.assert_close(cut, model(source, lengths, target)[:, :place], **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, pairs, st.integers(1, 5))
 @torch.no_grad()
 def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, columns: int) -> None:
@@ -122,7 +122,7 @@ def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, columns: int
     torch.testing.assert_close(both[:, : target.shape[1]], plain, **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, pairs, seeds)
 @torch.no_grad()
 def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
@@ -141,7 +141,7 @@ def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> 
     assert torch.equal(scribbled[~target_padding], plain[~target_padding])
 
 
-@law
+@examples(40)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
@@ -152,7 +152,7 @@ def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
         torch.testing.assert_close(together[row, : len(alone)], alone, **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, pairs, st.randoms(use_true_random=False))
 @torch.no_grad()
 def test_outputs_follow_the_order_of_the_batch(recipe: Recipe, pairs: Pairs, random: Random) -> None:
@@ -163,7 +163,7 @@ def test_outputs_follow_the_order_of_the_batch(recipe: Recipe, pairs: Pairs, ran
     torch.testing.assert_close(shuffled, model(source, lengths, target)[order], **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, pairs)
 def test_fused_kernels_equal_the_equation(recipe: Recipe, pairs: Pairs) -> None:
     """Through the whole model, forward and backward."""
@@ -182,7 +182,7 @@ def test_fused_kernels_equal_the_equation(recipe: Recipe, pairs: Pairs) -> None:
     torch.testing.assert_close(fused_gradients, plain_gradients, atol=1e-3, rtol=1e-3)
 
 
-@law
+@examples(40)
 @given(
     rows=st.sampled_from([1, 2]),
     heads=st.sampled_from([(1, 1), (3, 3), (3, 1), (6, 2)]),

@@ -1,7 +1,7 @@
 """Properties of every encoder-only model: padding and other sentences of the batch have no effect."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.models.config import EncoderOnlyConfig
@@ -9,13 +9,13 @@ from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.nn.sparse.bigbird import BigBirdConfig
 from tests.attention_variants import POSITIONS, self_attentions
 from tests.fake_models import rectangle
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_encoder
 
 VOCABULARY = 17
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}
 seeds = st.integers(0, 2**32)
 texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=41), min_size=1, max_size=3)
-law = settings(max_examples=40)
 Texts = list[list[int]]
 PATTERNS = ("full", "sliding_window", "bigbird", "linformer")
 
@@ -55,7 +55,7 @@ def network(recipe: Recipe) -> EncoderOnlyTransformer:
     return random_encoder(config, vocabulary=VOCABULARY, seed=seed).double()
 
 
-@law
+@examples(40)
 @given(recipes, texts)
 @torch.no_grad()
 def test_batch_equals_alone(recipe: Recipe, texts: Texts) -> None:
@@ -65,7 +65,7 @@ def test_batch_equals_alone(recipe: Recipe, texts: Texts) -> None:
         torch.testing.assert_close(together[row, : len(text)], model(*rectangle([text]))[0], **CLOSE)
 
 
-@law
+@examples(40)
 @given(recipes, texts, seeds)
 @torch.no_grad()
 def test_padding_ids_change_nothing(recipe: Recipe, texts: Texts, seed: int) -> None:
@@ -77,7 +77,7 @@ def test_padding_ids_change_nothing(recipe: Recipe, texts: Texts, seed: int) -> 
     assert torch.equal(scribbled[real], model(tokens, lengths)[real])
 
 
-@law
+@examples(40)
 @given(recipes, texts)
 @torch.no_grad()
 def test_every_token_affects_its_own_state(recipe: Recipe, texts: Texts) -> None:

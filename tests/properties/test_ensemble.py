@@ -1,7 +1,7 @@
 """Properties of ensembles: the mean of the members' distributions, in parallel and step by step."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -11,6 +11,7 @@ from dragoman.models.ensemble import Ensemble
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.recurrent.config import RecurrentConfig
 from tests.fake_models import SYMBOLS, rectangle
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_transformer
 from tests.random_recurrent_models import random_recurrent, recurrent_configs
 from tests.stepwise_scoring import score_stepwise
@@ -18,7 +19,6 @@ from tests.tensor_search import search
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 17, 13
 CLOSE = {"atol": 1e-8, "rtol": 1e-8}
-law = settings(max_examples=20)
 words = st.lists(st.integers(4, TARGET_VOCABULARY - 1), max_size=6)
 beams = st.integers(1, 3)
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)
@@ -67,7 +67,7 @@ def probabilities(network: EncoderDecoder, read: tuple[Tensor, Tensor, Tensor]) 
     return network.unembed(network.hidden(*read)).softmax(dim=-1)
 
 
-@law
+@examples(20)
 @given(several, pairs)
 def test_probabilities_are_the_mean_of_the_members(several: list[Recipe], pairs: Pairs) -> None:
     read = inputs(pairs)
@@ -77,7 +77,7 @@ def test_probabilities_are_the_mean_of_the_members(several: list[Recipe], pairs:
     torch.testing.assert_close(log_probs.exp(), mean, **CLOSE)
 
 
-@law
+@examples(20)
 @given(several, pairs)
 def test_cached_steps_equal_parallel(several: list[Recipe], pairs: Pairs) -> None:
     source, lengths, target = inputs(pairs)
@@ -96,13 +96,13 @@ def found(ensemble: EncoderDecoder, pairs: Pairs, beam: int) -> list[list[tuple[
     return [[one.tokens for one in best] for best in hypotheses]
 
 
-@law
+@examples(20)
 @given(recipes, pairs, beams)
 def test_ensemble_of_copies_equals_the_model(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     assert found(together([recipe, recipe]), pairs, beam) == found(member(recipe), pairs, beam)
 
 
-@law
+@examples(20)
 @given(several, pairs, beams)
 def test_batch_equals_alone(several: list[Recipe], pairs: Pairs, beam: int) -> None:
     """Search reorders and selects rows in every member."""
@@ -110,7 +110,7 @@ def test_batch_equals_alone(several: list[Recipe], pairs: Pairs, beam: int) -> N
     assert found(ensemble, pairs, beam) == [found(ensemble, [pair], beam)[0] for pair in pairs]
 
 
-@law
+@examples(20)
 @given(several, pairs, pairs)
 def test_concatenated_sentences_continue_as_alone(several: list[Recipe], first: Pairs, second: Pairs) -> None:
     ensemble = together(several)

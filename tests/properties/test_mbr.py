@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import sacrebleu
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.decoding import DecodingConfig, Hypothesis, LengthPenalty
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.decoding.mbr import pairwise_bleu, rank_by_utility
 from tests.fake_models import PrefixModel, Sources
+from tests.property_settings import examples
 from tests.tensor_search import beam_search, penalty_options
 
 outputs = st.lists(st.lists(st.integers(4, 8), max_size=9), min_size=1, max_size=6)
@@ -41,7 +42,7 @@ def expected_bleu(one: Hypothesis, among: Sequence[Hypothesis], penalty: LengthP
     return sum(w * bleu(one.tokens, other.tokens) for w, other in zip(weights, among, strict=True)) / sum(weights)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(outputs)
 def test_utility_equals_sacrebleu(outputs: list[list[int]]) -> None:
     expected = [[bleu(output, reference) for reference in outputs] for output in outputs]
@@ -57,7 +58,7 @@ def build_hypothesis(tokens: list[int], log_prob: float, finished: bool, penalty
     return Hypothesis(tuple(tokens), log_prob, score, (log_prob / symbols,) * symbols, finished=finished)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(drawn, min_size=1, max_size=6), penalties, temperatures)
 def test_the_choice_has_the_highest_expected_bleu(
     parts: list[tuple[list[int], float, bool]], penalty: LengthPenalty, temperature: float
@@ -78,7 +79,7 @@ def test_the_choice_has_the_highest_expected_bleu(
     assert rank_by_utility(among, wanted.model_copy(update={"n_best": 1})) == found[:1]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32), st.lists(st.integers(4, 10), max_size=5), st.integers(2, 7), temperatures, penalties)
 def test_mbr_chooses_from_the_whole_beam(
     seed: int, source: list[int], beam: int, temperature: float, penalty: LengthPenalty

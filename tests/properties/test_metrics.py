@@ -1,7 +1,7 @@
 """Properties of every metric for any text. The numbers of sentences are distinct primes."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.evaluation import (
@@ -14,6 +14,7 @@ from dragoman.evaluation import (
     corpus_score,
     sentence_scores,
 )
+from tests.property_settings import examples
 
 METRICS = [Bleu(tokenize="none"), Bleu(), Chrf(), ChrfPlusPlus(), Ter(), ExactMatch()]
 words = st.sampled_from(["a", "b", "cat", "Dog", "zwölf", "«", "!", "3.5"])
@@ -32,7 +33,7 @@ every_metric = pytest.mark.parametrize(
 
 @every_metric
 @given(texts=corpora(5, 2))
-@settings(max_examples=30)
+@examples(30)
 def test_a_perfect_output_has_the_best_score(metric, texts):
     reference, other = texts
     best = corpus_score(reference, [other, reference], metric)
@@ -41,7 +42,7 @@ def test_a_perfect_output_has_the_best_score(metric, texts):
 
 @every_metric
 @given(texts=corpora(5, 3))
-@settings(max_examples=30)
+@examples(30)
 def test_scores_stay_within_their_bounds(metric, texts):
     outputs, *references = texts
     scores = [corpus_score(outputs, references, metric), *sentence_scores(outputs, references, metric)]
@@ -51,7 +52,7 @@ def test_scores_stay_within_their_bounds(metric, texts):
 
 @every_metric
 @given(texts=corpora(7, 3), order=st.permutations(range(7)))
-@settings(max_examples=30)
+@examples(30)
 def test_sentence_order_is_irrelevant(metric, texts, order):
     outputs, *references = texts
     moved, *moved_references = [[text[row] for row in order] for text in texts]
@@ -63,7 +64,7 @@ def test_sentence_order_is_irrelevant(metric, texts, order):
 
 @every_metric
 @given(texts=corpora(5, 2))
-@settings(max_examples=30)
+@examples(30)
 def test_a_repeated_reference_changes_nothing(metric, texts):
     outputs, reference = texts
     once, twice = (corpus_score(outputs, [reference] * times, metric) for times in (1, 2))
@@ -72,7 +73,7 @@ def test_a_repeated_reference_changes_nothing(metric, texts):
 
 @pytest.mark.parametrize("metric", [Chrf(), ChrfPlusPlus(), ExactMatch()], ids=lambda metric: metric.kind)
 @given(texts=corpora(3, 3))
-@settings(max_examples=30)
+@examples(30)
 def test_another_reference_never_lowers_a_sentence_score(metric, texts):
     """BLEU and TER are excluded, because their reference length changes with the references."""
     outputs, first, second = texts
@@ -82,7 +83,7 @@ def test_another_reference_never_lowers_a_sentence_score(metric, texts):
 
 @every_metric
 @given(texts=corpora(3, 3))
-@settings(max_examples=30)
+@examples(30)
 def test_corpus_of_one_sentence_equals_the_sentence(metric, texts):
     outputs, *references = texts
     alone = sentence_scores(outputs, references, metric)
@@ -93,7 +94,7 @@ def test_corpus_of_one_sentence_equals_the_sentence(metric, texts):
 
 @pytest.mark.parametrize("kind", [Bleu, Chrf, ChrfPlusPlus, Ter, ExactMatch])
 @given(texts=corpora(5, 2))
-@settings(max_examples=30)
+@examples(30)
 def test_lowercase_option_equals_lowercased_text(kind, texts):
     outputs, reference = texts
     lowered = [[line.lower() for line in text] for text in texts]
@@ -103,7 +104,7 @@ def test_lowercase_option_equals_lowercased_text(kind, texts):
 
 @pytest.mark.parametrize("metric", [Bleu(), Ter(), ExactMatch()], ids=lambda metric: metric.kind)
 @given(texts=corpora(7, 3), seed=st.integers(0, 2**32))
-@settings(max_examples=20)
+@examples(20)
 def test_swapping_systems_flips_the_sign_and_keeps_p(metric, texts, seed):
     one, two, reference = texts
     options = {"seed": seed, "resamples": 41, "trials": 43}

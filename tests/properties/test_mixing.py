@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import parse
@@ -22,13 +22,13 @@ from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.preprocessing.cleaned_texts import prepare_data
 from dragoman.errors import ConfigError
 from dragoman.runs.config import resolve_corpus_paths
+from tests.property_settings import examples
 
-law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)
 frequencies = st.lists(st.sampled_from([0.1, 0.5, 1.0, 1.7, 2.0, 13.0]), min_size=1, max_size=23)
 
 
-@law
+@examples(50)
 @given(frequencies, seeds, st.integers(0, 97))
 def test_rows_occur_weight_times_or_once_more(times: list[float], seed: int, epoch: int) -> None:
     rows = sample_rows(np.array(times), seed=(seed, epoch))
@@ -45,7 +45,7 @@ def test_counts_average_to_the_weights() -> None:
     np.testing.assert_allclose(means, [0.25, 1.0, 1.5], atol=0.01)
 
 
-@law
+@examples(50)
 @given(st.lists(st.integers(1, 13), min_size=1, max_size=5))
 def test_a_line_belongs_to_one_corpus(sizes: list[int]) -> None:
     ends = np.cumsum(sizes).tolist()
@@ -57,7 +57,7 @@ def test_a_line_belongs_to_one_corpus(sizes: list[int]) -> None:
     assert times.weights_of(np.arange(len(lines))).tolist() == [corpus + 1 for corpus, _ in places]
 
 
-@law
+@examples(50)
 @given(st.lists(st.integers(1, 10**7), min_size=1, max_size=5), st.sampled_from([1.0, 1.5, 3.0, 5.0, 100.0]))
 def test_temperature_gives_each_corpus_its_share(sizes: list[int], temperature: float) -> None:
     ends = np.cumsum(sizes)

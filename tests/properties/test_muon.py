@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -35,10 +35,10 @@ from dragoman.training.optimizers import (
     restore_optimizer,
     set_learning_rate,
 )
+from tests.property_settings import examples
 from tests.random_models import random_encoder
 from tests.tiny_training import SMALL, build_network, build_run, train_small
 
-law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)
 sizes = st.sampled_from([1, 2, 3, 7, 13, 31])
 
@@ -56,7 +56,7 @@ def by_singular_values(matrix: Tensor, steps: int) -> Tensor:
     return u @ torch.diag(s) @ v
 
 
-@law
+@examples(50)
 @given(sizes, sizes, seeds, st.integers(0, 7))
 def test_iteration_is_a_polynomial_of_singular_values(rows: int, columns: int, seed: int, steps: int) -> None:
     given_ = matrix(rows, columns, seed)
@@ -64,7 +64,7 @@ def test_iteration_is_a_polynomial_of_singular_values(rows: int, columns: int, s
     torch.testing.assert_close(found.double(), by_singular_values(given_, steps), atol=1e-3, rtol=1e-3)
 
 
-@law
+@examples(50)
 @given(sizes, seeds)
 def test_five_iterations_are_nearly_orthogonal(size: int, seed: int) -> None:
     """For a matrix twice as wide as high, whose singular values are not close to 0."""
@@ -159,7 +159,7 @@ def test_head_matrices_are_orthogonalized_separately() -> None:
     torch.testing.assert_close(parameter.detach(), heads - 0.1 * 0.2 * math.sqrt(7) * step, atol=1e-5, rtol=1e-5)
 
 
-@law
+@examples(50)
 @given(st.lists(st.sampled_from([1.0, 0.1, 0.003]), min_size=1, max_size=5), st.sampled_from([0.0, 0.3]), seeds)
 def test_updates_equal_the_papers(rates: list[float], decay: float, seed: int) -> None:
     """Jordan et al. (2024) with Nesterov momentum, scaled as by Liu et al. (2025); AdamW for parameters that are not

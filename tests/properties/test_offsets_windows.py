@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.datasets.qa import WindowConfig, answer_tokens, make_windows
@@ -22,6 +22,7 @@ from dragoman.data.tokenizers import (
     WordConfig,
 )
 from dragoman.data.tokenizers.offsets import normalize_with_offsets
+from tests.property_settings import examples
 
 PAIRS = [("Two dogs play.", "Zwei Hunde spielen."), ("The dog's 12 cats", "die 12 Katzen des Hundes")] * 3
 SIDES = {
@@ -50,7 +51,7 @@ preparations = st.builds(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(text=any_text, preparation=preparations)
 def test_offsets_follow_normalization(text: str, preparation: TextNormalizer) -> None:
     traced = normalize_with_offsets(text, preparation)

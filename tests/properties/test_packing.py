@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -19,6 +19,7 @@ from dragoman.data.mlm_masking import MaskingConfig, masked_lm_in_order, masked_
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.training.losses import causal_lm_loss
 from tests.in_memory_text import one_epoch, packed, predictions, ragged
+from tests.property_settings import examples
 
 VOCABULARY = 101
 words = st.integers(4, VOCABULARY - 1)
@@ -87,7 +88,7 @@ def test_documents_never_mix(texts, context: int, seed: int) -> None:
         )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(texts=documents, context=contexts, taken=st.integers(0, 23), seed=seeds)
 def test_resumed_windows_equal_uninterrupted_ones(texts, context: int, taken: int, seed: int) -> None:
     check_resumption(lambda: window_stream(ragged(texts), context_length=context, budget=2 * context, seed=seed), taken)
@@ -120,7 +121,7 @@ class DocumentProbe(torch.nn.Module):
         return self.embedding(tokens)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(texts=documents, context=contexts)
 def test_window_losses_sum_to_the_text_loss(texts, context: int) -> None:
     """A model that reads one token alone does not depend on where the text is cut."""
@@ -160,7 +161,7 @@ def check_pairs(batches: Iterator[TextBatch], some: list[tuple[list[int], list[i
     assert sorted(seen) == list(range(len(some)))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(some=pairs, budget=st.integers(25, 101), seed=seeds)
 def test_only_continuations_count_in_the_loss(some, budget: int, seed: int) -> None:
     with TemporaryDirectory() as folder:
@@ -171,7 +172,7 @@ def test_only_continuations_count_in_the_loss(some, budget: int, seed: int) -> N
         assert sum(batch.target_count for batch in one_epoch(stream)) == sum(len(target) + 1 for _, target in some)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(some=pairs, taken=st.integers(0, 23), seed=seeds)
 def test_resumed_pairs_equal_uninterrupted_ones(some, taken: int, seed: int) -> None:
     with TemporaryDirectory() as folder:
@@ -206,7 +207,7 @@ def check_masking(batches: Iterator[TextBatch], texts: list[list[int]], context:
     assert {row: sorted(ids) for row, ids in found.items()} == {row: sorted(text) for row, text in enumerate(texts)}
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(texts=documents, context=st.integers(3, 31), masking=maskings, seed=seeds)
 def test_an_epoch_of_masked_tokens_loses_none(texts, context: int, masking: MaskingConfig, seed: int) -> None:
     choices = {"vocab_size": VOCABULARY, "context_length": context, "masking": masking, "budget": 97}
@@ -216,7 +217,7 @@ def test_an_epoch_of_masked_tokens_loses_none(texts, context: int, masking: Mask
     check_masking(masked_lm_in_order(ragged(texts), **choices), texts, context)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(texts=documents, taken=st.integers(0, 23), masking=maskings, seed=seeds)
 def test_resumed_masking_is_identical(texts, taken: int, masking: MaskingConfig, seed: int) -> None:
     choices = {"vocab_size": VOCABULARY, "context_length": 11, "masking": masking, "budget": 31}

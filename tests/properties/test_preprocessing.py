@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import Tree, parse
@@ -22,8 +22,8 @@ from dragoman.data.readers.parallel_files import Example
 from dragoman.data.splits import default_valid_size
 from dragoman.errors import DataError
 from tests.plain_cleaning import clean, hold_out
+from tests.property_settings import examples
 
-law = settings(max_examples=30)
 words = st.sampled_from(["dog", "cat", "Dog", "a  dog", "", " ", "dog " * 9, "x", "y" * 30, "7"])
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=60)
 
@@ -82,7 +82,7 @@ def check(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
         assert found.report.to_json() == report.to_json()
 
 
-@law
+@examples(30)
 @given(pairs, pairs, pairs, st.integers(1, 23), st.booleans(), st.booleans())
 def test_blocks_equal_one_block(first, second, valid, size: int, duplicates: bool, leaks: bool) -> None:
     with TemporaryDirectory() as name:
@@ -101,7 +101,7 @@ def test_blocks_equal_one_block(first, second, valid, size: int, duplicates: boo
         check(tree, folder, seed=1, size=size)
 
 
-@law
+@examples(30)
 @given(
     st.lists(st.integers(0, 97), min_size=9, max_size=150), st.integers(1, 23), st.integers(0, 97), st.integers(1, 31)
 )

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -27,10 +27,10 @@ from dragoman.training.distributed import WorkerGroup
 from dragoman.training.losses import build_translation_loss, cross_entropy_loss
 from dragoman.training.r_drop import r_drop_cross_entropy, r_drop_logit_loss, r_drop_loss
 from dragoman.training.step import LossFunction, compute_gradients
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_transformer
 from tests.tiny_training import batch_of
 
-law = settings(max_examples=50)
 seeds = st.integers(0, 2**32)
 smoothings = st.sampled_from([0.0, 0.1, 0.37])
 weights = st.sampled_from([0.3, 1.0, 5.0])
@@ -109,7 +109,7 @@ def plain_r_drop(logits: Tensor, labels: Tensor, *, smoothing: float, weight: fl
     return Loss((one + other + weight / 2 * (there + back)) / 2, nll)
 
 
-@law
+@examples(50)
 @given(problems(passes=2), weights, st.sampled_from([0, 1, 5, 1000]))
 def test_chunked_r_drop_equals_pytorch(problem: Problem, weight: float, rows: int) -> None:
     """Value, likelihood and all gradients, from all logits and from a few rows at a time."""
@@ -120,7 +120,7 @@ def test_chunked_r_drop_equals_pytorch(problem: Problem, weight: float, rows: in
     torch.testing.assert_close(found, expected, atol=3e-4, rtol=1e-4)
 
 
-@law
+@examples(50)
 @given(problems(passes=2), st.sampled_from([1, 5, 31, 70, 128]))
 def test_bfloat16_r_drop_is_close_for_any_chunk(problem: Problem, rows: int) -> None:
     """Chunks are filled up to whole multiples of rows, which exceed a chunk if the vocabulary is large."""
@@ -141,7 +141,7 @@ def plain_distillation(
     return Loss((1 - weight) * own + weight * temperature**2 * divergence, nll)
 
 
-@law
+@examples(50)
 @given(problems(passes=1), shares, temperatures, st.sampled_from([0, 1, 5, 1000]))
 def test_chunked_distillation_equals_pytorch(problem: Problem, weight: float, temperature: float, rows: int) -> None:
     chosen = {"smoothing": problem.smoothing, "weight": weight, "temperature": temperature}
@@ -180,7 +180,7 @@ def update(
     return sums, {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-@law
+@examples(50)
 @given(seeds, smoothings, weights)
 def test_r_drop_without_dropout_is_the_plain_loss(seed: int, smoothing: float, weight: float) -> None:
     model, whole = learner(seed), [batch_of(PAIRS)]
@@ -216,7 +216,7 @@ def test_r_drop_equals_one_worker_on_several() -> None:
             torch.testing.assert_close(whole, gradient, atol=1e-4, rtol=1e-4)
 
 
-@law
+@examples(50)
 @given(seeds, st.sampled_from(["r_drop", "distilled 2", "distilled 1"]))
 def test_four_accumulated_batches_equal_one_batch(seed: int, kind: str) -> None:
     model, teacher = learner(seed), learner(seed + 1, size=6).eval()
@@ -247,7 +247,7 @@ def test_teachers_get_no_gradient() -> None:
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
 
-@law
+@examples(50)
 @given(seeds, shares, temperatures)
 def test_several_teachers_average_their_distributions(seed: int, weight: float, temperature: float) -> None:
     model, batch = learner(seed), batch_of(PAIRS)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -28,6 +28,7 @@ from dragoman.nn.sparse.linformer import Linformer, project_length
 from dragoman.nn.sparse.sliding_window import SlidingWindow, sliding_window_mask
 from tests.attention_variants import PATTERNS, POSITIONS, SCORES, attentions, every_combination, is_valid_combination
 from tests.fake_models import rectangle
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
 from tests.random_recurrent_models import random_recurrent, recurrent_configs
 from tests.trees import parsed, structure_of
@@ -38,7 +39,6 @@ SIZES = {"num_heads": 3, "d_model": 18, "d_ff": 11, "dropout": NO_DROPOUT}
 TEXTS = [[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 4], [7, 7, 5], [16, 4, 9, 8, 5, 6, 12]]
 TOGETHER = [one for one in every_combination() if is_valid_combination(*one[:3], masked=one[3])]
 texts = st.lists(st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=11), min_size=1, max_size=3)
-law = settings(max_examples=25)
 
 
 class Called:
@@ -149,7 +149,7 @@ def check_rows(weights: Tensor, allowed: Tensor) -> None:
     torch.testing.assert_close(weights.sum(dim=-1), allowed.any(dim=-1).float(), atol=1e-5, rtol=0.0)
 
 
-@law
+@examples(25)
 @given(attentions(), texts, st.integers(0, 5))
 @torch.no_grad()
 def test_all_three_attentions_are_recorded(chosen: Any, sources: list[list[int]], seed: int) -> None:
@@ -173,7 +173,7 @@ def test_all_three_attentions_are_recorded(chosen: Any, sources: list[list[int]]
     assert torch.equal(trace.mask("cross"), padding_mask(lengths, source.shape[1])[None].expand_as(cross))
 
 
-@law
+@examples(25)
 @given(attentions(), texts)
 @torch.no_grad()
 def test_recorded_steps_equal_the_parallel_pass(chosen: Any, sources: list[list[int]]) -> None:
@@ -196,7 +196,7 @@ def test_recorded_steps_equal_the_parallel_pass(chosen: Any, sources: list[list[
         torch.testing.assert_close(by_steps.weights(kind), at_once.weights(kind), atol=1e-4, rtol=1e-4)
 
 
-@law
+@examples(25)
 @given(recurrent_configs(), texts, st.integers(0, 5))
 @torch.no_grad()
 def test_recurrent_models_are_recorded(config: Any, sources: list[list[int]], seed: int) -> None:
@@ -239,7 +239,7 @@ def check_weights(trace: Any, called: Called, *, rounding: float = 0.0) -> None:
         torch.testing.assert_close(joined, output, atol=2e-5 + rounding, rtol=1e-5)
 
 
-@law
+@examples(25)
 @given(st.lists(parsed(vocabulary=VOCABULARY), min_size=1, max_size=3), st.booleans(), st.integers(0, 5))
 @torch.no_grad()
 def test_tree_positions_are_recorded(sources: list[Any], absolute: bool, seed: int) -> None:
@@ -260,7 +260,7 @@ def test_tree_positions_are_recorded(sources: list[Any], absolute: bool, seed: i
     assert state_of(model) == before
 
 
-@law
+@examples(25)
 @given(texts, st.sampled_from([1, 2, 3]), st.sampled_from([None, "int8", "bfloat16"]))
 @torch.no_grad()
 def test_grouped_keys_and_rounded_inputs_are_recorded(sources: list[list[int]], groups: int, compute: Any) -> None:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -20,6 +20,7 @@ from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.nn.recurrent.attention import AttentionMemory, SourceAttention
 from dragoman.nn.recurrent.encoder import BidirectionalLayer, bidirectional_reference
 from tests.fake_models import SYMBOLS, rectangle
+from tests.property_settings import examples
 from tests.random_recurrent_models import random_recurrent, recurrent_configs
 from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import search
@@ -33,7 +34,6 @@ seeds = st.integers(0, 2**32)
 recipes = st.tuples(recurrent_configs(), seeds)
 words = st.lists(st.integers(4, TARGET_VOCABULARY - 1), max_size=7)
 pairs = st.lists(st.tuples(words, words), min_size=1, max_size=5)
-law = settings(max_examples=20)
 
 
 def network(recipe: Recipe) -> RecurrentEncoderDecoder:
@@ -77,7 +77,7 @@ def matrix(rows: int, columns: int, entries: st.SearchStrategy[int]) -> st.Searc
 tokens_of_targets = st.integers(4, TARGET_VOCABULARY - 1)
 
 
-@law
+@examples(20)
 @given(recipes, pairs, st.data(), seeds)
 @torch.no_grad()
 def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int) -> None:
@@ -91,7 +91,7 @@ def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data:
     assert (after[:, place] != before[:, place]).any(dim=-1).all()
 
 
-@law
+@examples(20)
 @given(recipes, pairs, st.integers(1, 5))
 @torch.no_grad()
 def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, columns: int) -> None:
@@ -103,7 +103,7 @@ def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, columns: int
     torch.testing.assert_close(both[:, : target.shape[1]], plain, **CLOSE)
 
 
-@law
+@examples(20)
 @given(recipes, pairs, seeds)
 @torch.no_grad()
 def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
@@ -122,7 +122,7 @@ def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> 
     assert torch.equal(scribbled[~target_padding], plain[~target_padding])
 
 
-@law
+@examples(20)
 @given(recipes, pairs, st.randoms(use_true_random=False))
 @torch.no_grad()
 def test_batch_in_any_order_equals_alone(recipe: Recipe, pairs: Pairs, random: Random) -> None:
@@ -134,7 +134,7 @@ def test_batch_in_any_order_equals_alone(recipe: Recipe, pairs: Pairs, random: R
         torch.testing.assert_close(together[place, : len(alone)], alone, **CLOSE)
 
 
-@law
+@examples(20)
 @given(recipes, pairs)
 def test_packed_loop_equals_the_equations(recipe: Recipe, pairs: Pairs) -> None:
     """Through the whole model, forward and backward."""
@@ -153,7 +153,7 @@ def test_packed_loop_equals_the_equations(recipe: Recipe, pairs: Pairs) -> None:
     torch.testing.assert_close(fast_gradients, slow_gradients, **CLOSE)
 
 
-@law
+@examples(20)
 @given(recipes, pairs, st.sampled_from([1, 40, 10**6]))
 def test_every_attention_path_equals_the_equation(recipe: Recipe, pairs: Pairs, chunk: int) -> None:
     """Through the whole model, forward and backward, for any limit on memory."""
@@ -176,7 +176,7 @@ def test_every_attention_path_equals_the_equation(recipe: Recipe, pairs: Pairs, 
     torch.testing.assert_close(fast_gradients, slow_gradients, **CLOSE)
 
 
-@law
+@examples(20)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
@@ -187,7 +187,7 @@ def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
     torch.testing.assert_close(one_by_one, model(source, lengths, target), **CLOSE)
 
 
-@law
+@examples(20)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_a_step_leaves_its_state_unchanged(recipe: Recipe, pairs: Pairs) -> None:
@@ -201,7 +201,7 @@ def test_a_step_leaves_its_state_unchanged(recipe: Recipe, pairs: Pairs) -> None
     torch.testing.assert_close(once, again, atol=0, rtol=0)
 
 
-@law
+@examples(20)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
 def test_reordered_beams_continue_their_parents(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
@@ -225,7 +225,7 @@ def test_reordered_beams_continue_their_parents(recipe: Recipe, pairs: Pairs, da
         tokens = torch.tensor(data.draw(matrix(batch, width, tokens_of_targets)))
 
 
-@law
+@examples(20)
 @given(recipes, pairs, st.data())
 @torch.no_grad()
 def test_selected_sentences_continue_as_alone(recipe: Recipe, pairs: Pairs, data: st.DataObject) -> None:
@@ -239,7 +239,7 @@ def test_selected_sentences_continue_as_alone(recipe: Recipe, pairs: Pairs, data
     torch.testing.assert_close(rest, whole[rows, 2:], **CLOSE)
 
 
-@law
+@examples(20)
 @given(recipes, pairs, pairs, st.data())
 @torch.no_grad()
 def test_concatenated_sentences_continue_as_alone(
@@ -262,7 +262,7 @@ def test_concatenated_sentences_continue_as_alone(
     torch.testing.assert_close(together, torch.cat(alone), **CLOSE)
 
 
-@law
+@examples(20)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_step_weights_cover_only_the_source(recipe: Recipe, pairs: Pairs) -> None:
@@ -279,7 +279,7 @@ def test_step_weights_cover_only_the_source(recipe: Recipe, pairs: Pairs) -> Non
     assert not weights.transpose(1, 2)[padding].any()
 
 
-@law
+@examples(20)
 @given(recipes, pairs)
 def test_parallel_scores_equal_step_scores(recipe: Recipe, pairs: Pairs) -> None:
     model = network(recipe)
@@ -292,7 +292,7 @@ def test_parallel_scores_equal_step_scores(recipe: Recipe, pairs: Pairs) -> None
     torch.testing.assert_close(at_once, score_stepwise(model, memory, **given_), atol=1e-5, rtol=1e-5)
 
 
-@law
+@examples(20)
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
 def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(recipe)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -32,6 +32,7 @@ from dragoman.nn.sparse.bigbird import BigBird, bigbird_mask, sample_random_bloc
 from dragoman.nn.sparse.linformer import Linformer
 from dragoman.nn.sparse.sliding_window import SlidingWindow, sliding_window_mask
 from tests.attention_probes import dense_attention, inputs
+from tests.property_settings import examples
 
 CLOSE = {"atol": 1e-10, "rtol": 1e-10}
 seeds = st.integers(0, 2**32)
@@ -39,7 +40,6 @@ reaches = st.sampled_from([1, 2, 3, 5, 7, 13, 31])
 many = st.sampled_from([1, 2, 3, 5, 11, 17, 41, 67])
 heads = st.sampled_from([(1, 1), (3, 3), (3, 1), (6, 2)])
 bigbirds = st.tuples(st.sampled_from([1, 2, 3, 5]), st.sampled_from([0, 1, 2, 3]), st.integers(0, 10))
-law = settings(max_examples=60)
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def bigbird(block: int, random: int, seed: int) -> BigBird:
     )
 
 
-@law
+@examples(60)
 @given(heads, many, st.sampled_from([0, 1, 2, 7, 23, 53]), reaches, st.booleans(), seeds)
 def test_window_equals_dense_masked_attention(shape, queries, past, reach, causal, seed) -> None:
     """With any number of earlier keys, correct distances, and gradients."""
@@ -79,7 +79,7 @@ def test_window_equals_dense_masked_attention(shape, queries, past, reach, causa
     same_values_and_gradients(windowed, dense, [query, key, value])
 
 
-@law
+@examples(60)
 @given(heads, many, st.sampled_from([0, 2, 23]), reaches, st.booleans(), st.data(), seeds)
 def test_window_obeys_the_caller_mask(shape, queries, past, reach, causal, data, seed) -> None:
     """Padding on either side, packed documents, random masks; some queries may attend to nothing."""
@@ -103,7 +103,7 @@ def test_window_obeys_the_caller_mask(shape, queries, past, reach, causal, data,
     same_values_and_gradients(windowed, dense, [query, key, value])
 
 
-@law
+@examples(60)
 @given(heads, many, reaches, st.lists(st.integers(1, 9), min_size=1, max_size=9), seeds)
 @torch.no_grad()
 def test_window_steps_equal_parallel(shape, places, reach, steps, seed) -> None:
@@ -119,7 +119,7 @@ def test_window_steps_equal_parallel(shape, places, reach, steps, seed) -> None:
         done = until
 
 
-@law
+@examples(60)
 @given(heads, st.lists(many, min_size=1, max_size=3), bigbirds, st.integers(0, 7), seeds)
 def test_bigbird_equals_dense_masked_attention(shape, lengths, settings, padding, seed) -> None:
     """For any lengths of the other rows, gradients included."""
@@ -136,7 +136,7 @@ def test_bigbird_equals_dense_masked_attention(shape, lengths, settings, padding
         same_values_and_gradients(sparse[row : row + 1, :, :length], dense, [query, key, value])
 
 
-@law
+@examples(60)
 @given(heads, many, bigbirds, seeds)
 def test_bigbird_without_mask_equals_a_full_mask(shape, places, settings, seed) -> None:
     query, key, value = tensors(shape, places, places, seed)
@@ -163,7 +163,7 @@ def a_pattern(name: str) -> AttentionPattern:
 patterns = st.sampled_from(["sliding_window", "causal window", "bigbird", "linformer"])
 
 
-@law
+@examples(60)
 @given(patterns, heads, st.lists(many, min_size=2, max_size=5), st.integers(0, 29), seeds)
 @torch.no_grad()
 def test_batch_equals_alone_and_padding_has_no_effect(name, shape, lengths, padding, seed) -> None:
@@ -180,7 +180,7 @@ def test_batch_equals_alone_and_padding_has_no_effect(name, shape, lengths, padd
         torch.testing.assert_close(scribbled[row, :, :length], together[row, :, :length], **CLOSE)
 
 
-@law
+@examples(60)
 @given(patterns, heads, many, st.integers(0, 29), seeds)
 def test_fused_kernels_equal_the_equation(name, shape, places, padding, seed) -> None:
     """In single precision with gradients, and finite for rows of padding only."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -29,18 +29,18 @@ from dragoman.training.schedules import (
 )
 from dragoman.training.step import compute_gradients
 from tests.fake_models import SYMBOLS
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_transformer
 from tests.tiny_training import batch_of
 
 seeds = st.integers(0, 2**32)
 smoothings = st.sampled_from([0.0, 0.1, 0.37])
-law = settings(max_examples=50)
 
 
 # Losses
 
 
-@law
+@examples(50)
 @given(st.sampled_from([1, 3, 11]), st.sampled_from([2, 7, 101]), smoothings, seeds)
 def test_smoothed_cross_entropy_equals_pytorch(tokens: int, vocabulary: int, smoothing: float, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -94,7 +94,7 @@ def in_chunks(
     return [loss.value.detach(), loss.negative_log_likelihood], list(gradients)
 
 
-@law
+@examples(50)
 @given(projections(), smoothings, st.sampled_from([0, 1, 2, 5, 1000]))
 def test_chunked_loss_equals_the_equation(problem: Problem, smoothing: float, chunk_rows: int) -> None:
     """Both values and all three gradients."""
@@ -104,7 +104,7 @@ def test_chunked_loss_equals_the_equation(problem: Problem, smoothing: float, ch
     torch.testing.assert_close(gradients, expected_gradients, atol=1e-4, rtol=1e-4)
 
 
-@law
+@examples(50)
 @given(projections(), smoothings, st.sampled_from([1, 5, 1000]))
 def test_bfloat16_products_stay_close(problem: Problem, smoothing: float, chunk_rows: int) -> None:
     r"""With 8 significant bits both factors, the bias and the logit are rounded by at most $u = 2^{-9}$ of themselves.
@@ -156,7 +156,7 @@ def gradients(
     return sums, found
 
 
-@law
+@examples(50)
 @given(micro_batches, smoothings, seeds)
 def test_four_accumulated_batches_equal_one_batch(parts: list[Pairs], smoothing: float, seed: int) -> None:
     model = learner(seed=seed)
@@ -167,7 +167,7 @@ def test_four_accumulated_batches_equal_one_batch(parts: list[Pairs], smoothing:
     torch.testing.assert_close(one_by_one, together, atol=1e-4, rtol=1e-4)
 
 
-@law
+@examples(50)
 @given(micro_batches, seeds)
 def test_dropout_of_an_example_does_not_depend_on_the_batch(parts: list[Pairs], seed: int) -> None:
     model = learner(DropoutConfig(embedding=0.3, residual=0.3, feed_forward=0.1, attention=0.2), seed=seed)
@@ -190,7 +190,7 @@ def test_repeated_examples_get_different_dropout() -> None:
     assert abs(twice[0] - 2 * once[0]) > 0.01
 
 
-@law
+@examples(50)
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=5), smoothings)
 def test_gradients_are_the_mean_over_tokens(pairs: Pairs, smoothing: float) -> None:
     """By the equation on the logits of all real positions, without padding."""
@@ -262,7 +262,7 @@ def end_of(schedule: ScheduleConfig, total: int) -> float:
             return floor
 
 
-@law
+@examples(50)
 @given(trainings())
 def test_schedules_rise_to_one_and_decay_to_their_end(training: tuple[ScheduleConfig, int]) -> None:
     schedule, total = training
@@ -275,7 +275,7 @@ def test_schedules_rise_to_one_and_decay_to_their_end(training: tuple[ScheduleCo
     assert course[-1] == pytest.approx(end_of(schedule, total), abs=1e-12)
 
 
-@law
+@examples(50)
 @given(trainings(), st.integers(1, 1000))
 def test_only_inverse_square_root_decays_after_the_end(training: tuple[ScheduleConfig, int], beyond: int) -> None:
     schedule, total = training
@@ -325,7 +325,7 @@ def decays(name: str) -> bool:
     return name == "1.weight"
 
 
-@law
+@examples(50)
 @given(
     st.sampled_from(
         [AdamConfig(), AdamConfig(betas=(0.8, 0.9), epsilon=0.01), AdamWConfig(), AdamWConfig(weight_decay=0.3)]
@@ -387,7 +387,7 @@ def several_weights(draw: st.DrawFn) -> Several:
     return [{name: torch.randn(shape, generator=generator) for name, shape in shapes.items()} for _ in range(count)]
 
 
-@law
+@examples(50)
 @given(several_weights())
 def test_checkpoint_average_is_the_mean(several: Several) -> None:
     mean = average_weights(several)
@@ -403,7 +403,7 @@ def test_average_of_equal_weights_is_exact() -> None:
     assert torch.equal(average_weights([one] * 1009)["a"], one["a"])
 
 
-@law
+@examples(50)
 @given(several_weights(), st.sampled_from([0.5, 0.9, 0.999]))
 def test_ema_decays_at_its_rate(several: Several, decay: float) -> None:
     r"""$a_n = d^n a_0 + (1-d) \sum_i d^{n-i} w_i$, and the given weights stay unchanged."""

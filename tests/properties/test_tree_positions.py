@@ -5,7 +5,7 @@ from random import Random
 from unittest.mock import patch
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -23,6 +23,7 @@ from dragoman.nn.attention import MultiHeadAttention
 from dragoman.typing import SourceFeatures
 from tests.attention_variants import PATTERNS, SCORES
 from tests.fake_models import SYMBOLS, rectangle
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_transformer
 from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import beam_search, search
@@ -35,7 +36,6 @@ Pairs = list[tuple[Parsed, list[int]]]
 seeds = st.integers(0, 2**32)
 words = st.lists(st.integers(4, VOCABULARY - 1), max_size=5)
 pairs = st.lists(st.tuples(parsed(vocabulary=VOCABULARY), words), min_size=1, max_size=4)
-law = settings(max_examples=15)
 scores_of_relations = st.sampled_from([SCORES[name] for name in ("dot", "scaled_dot", "multiplicative")])
 all_scores = st.sampled_from(list(SCORES.values()))
 
@@ -98,7 +98,7 @@ def others(ids: Tensor, seed: int, *, below: int) -> Tensor:
     return (ids + shift) % below
 
 
-@law
+@examples(15)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
@@ -109,7 +109,7 @@ def test_batch_equals_alone(recipe: Recipe, pairs: Pairs) -> None:
         torch.testing.assert_close(together[row, : len(alone)], alone, **CLOSE)
 
 
-@law
+@examples(15)
 @given(recipes, pairs, st.randoms(use_true_random=False))
 @torch.no_grad()
 def test_outputs_follow_the_order_of_the_batch(recipe: Recipe, pairs: Pairs, random: Random) -> None:
@@ -121,7 +121,7 @@ def test_outputs_follow_the_order_of_the_batch(recipe: Recipe, pairs: Pairs, ran
     torch.testing.assert_close(shuffled, model(source, lengths, target, trees)[order], **CLOSE)
 
 
-@law
+@examples(15)
 @given(recipes, pairs, st.integers(0, 5), st.integers(0, 5))
 @torch.no_grad()
 def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, places: int, more_words: int) -> None:
@@ -133,7 +133,7 @@ def test_more_padding_changes_nothing(recipe: Recipe, pairs: Pairs, places: int,
     torch.testing.assert_close(padded, model(source, lengths, target, trees), **CLOSE)
 
 
-@law
+@examples(15)
 @given(recipes, pairs, seeds)
 @torch.no_grad()
 def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> None:
@@ -154,7 +154,7 @@ def test_padding_ids_change_nothing(recipe: Recipe, pairs: Pairs, seed: int) -> 
     assert torch.equal(scribbled, model(source, lengths, target, trees))
 
 
-@law
+@examples(15)
 @given(recipes, pairs, st.data(), seeds)
 @torch.no_grad()
 def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data: st.DataObject, seed: int) -> None:
@@ -167,7 +167,7 @@ def test_future_tokens_change_nothing_before(recipe: Recipe, pairs: Pairs, data:
     assert (after[:, place] != before[:, place]).any(dim=-1).all()
 
 
-@law
+@examples(15)
 @given(recipes, pairs, parsed(vocabulary=VOCABULARY))
 @torch.no_grad()
 def test_trees_of_other_sentences_change_nothing(recipe: Recipe, pairs: Pairs, other: Parsed) -> None:
@@ -177,7 +177,7 @@ def test_trees_of_other_sentences_change_nothing(recipe: Recipe, pairs: Pairs, o
     torch.testing.assert_close(beside[0, : len(target) + 1], alone[0], **CLOSE)
 
 
-@law
+@examples(15)
 @given(recipes, pairs)
 def test_fused_and_chunked_attention_equal_the_equation(recipe: Recipe, pairs: Pairs) -> None:
     """Through the whole model, forward and backward."""
@@ -200,7 +200,7 @@ def test_fused_and_chunked_attention_equal_the_equation(recipe: Recipe, pairs: P
         torch.testing.assert_close(fused_gradients, plain_gradients, atol=1e-6, rtol=1e-6)
 
 
-@law
+@examples(15)
 @given(recipes, pairs)
 @torch.no_grad()
 def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
@@ -213,7 +213,7 @@ def test_cached_steps_equal_parallel(recipe: Recipe, pairs: Pairs) -> None:
     torch.testing.assert_close(parallel, by_steps, atol=1e-4, rtol=1e-4)
 
 
-@law
+@examples(15)
 @given(recipes, pairs, st.sampled_from([1, 2, 5]))
 def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: int) -> None:
     model = network(recipe)
@@ -232,7 +232,7 @@ def test_returned_score_equals_forced_score(recipe: Recipe, pairs: Pairs, beam: 
                 torch.testing.assert_close(other.score, one.score, atol=1e-4, rtol=1e-4)
 
 
-@law
+@examples(15)
 @given(recipes, pairs, seeds)
 @torch.no_grad()
 def test_search_in_a_batch_equals_alone(recipe: Recipe, pairs: Pairs, seed: int) -> None:

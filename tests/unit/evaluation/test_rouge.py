@@ -3,12 +3,13 @@
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import parse
 from dragoman.errors import ConfigError, MissingExtraError
 from dragoman.evaluation import Rouge, compare_systems, corpus_score, sentence_scores
+from tests.property_settings import examples
 
 REFERENCE = "the cat sat on the mat"
 GOLDEN = [
@@ -87,7 +88,7 @@ variants = pytest.mark.parametrize("variant", ["1", "2", "L", "Lsum"])
 
 @variants
 @given(output=sentence, first=sentence, second=sentence)
-@settings(max_examples=30)
+@examples(30)
 def test_rouge_properties(variant, output, first, second):
     metric = Rouge(variant=variant)
 

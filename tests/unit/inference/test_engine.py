@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
@@ -19,6 +19,7 @@ from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.engine import Engine
 from dragoman.inference.scheduler import Request, Scheduler
 from tests.fake_models import Prefixes, PrefixModel, Sources
+from tests.property_settings import examples
 
 WANTED = [
     DecodingConfig(beam_size=3, n_best=2),
@@ -93,7 +94,7 @@ def assert_same(found: list, expected: list) -> None:
 asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled_from(WANTED), st.integers(1, 7))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(asked, max_size=11), st.sampled_from([1, 7, 23, 1000]), st.sampled_from([0.0, 0.25, 1.0]))
 def test_results_do_not_depend_on_the_batch(side, asked, room, refill):
     network = TorchBackend(Slow())

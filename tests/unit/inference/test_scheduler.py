@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
@@ -14,6 +14,7 @@ from dragoman.inference import Translation, Translator
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.scheduler import Request, Scheduler, run_in_order
 from tests.fake_models import PrefixModel
+from tests.property_settings import examples
 from tests.unit.inference.test_engine import DAMAGED, WANTED, Slow, alone, assert_same
 
 PAIRS = [("two dogs and a cat", "zwei Hunde und eine Katze")]
@@ -33,7 +34,7 @@ def freely(monkeypatch):
 asked = st.tuples(st.lists(st.integers(4, 8), max_size=7).map(tuple), st.sampled_from(WANTED), st.integers(1, 7))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.lists(asked, max_size=3), max_size=13), st.sampled_from([1, 7, 23, 1000]), st.integers(1, 17))
 def test_jobs_equal_alone_in_order_and_bound_reading(tokenizer, asked, room, ahead):
     network = TorchBackend(Slow())

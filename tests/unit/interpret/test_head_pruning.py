@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import parse
@@ -18,6 +18,7 @@ from dragoman.models.weights import set_weights
 from dragoman.nn.sparse.bigbird import BigBirdConfig
 from tests.attention_variants import POSITIONS, SCORES, attentions, is_valid_combination
 from tests.fake_models import rectangle
+from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_causal, random_encoder, random_transformer
 from tests.stepwise_scoring import score_stepwise
 
@@ -37,7 +38,7 @@ def close_gates(model, remaining):
     return gates
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(attentions(), st.integers(0, 5))
 @torch.no_grad()
 def test_pruned_model_equals_closed_gates(chosen, seed):

@@ -4,12 +4,13 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.batching.batch_streams import Epoch, EpochStream
 from dragoman.data.batching.prefetch import PrefetchingStream
 from dragoman.errors import DataError
+from tests.property_settings import examples
 
 SIZES = (3, 1, 5)
 
@@ -28,7 +29,7 @@ def stream(*, broken_at: tuple[int, int] | None = None) -> EpochStream[tuple[int
     return EpochStream(epoch)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=23),
     st.sampled_from([0, 1, 2, 5]),

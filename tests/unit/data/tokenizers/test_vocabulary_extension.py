@@ -3,12 +3,13 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer, TokenizerConfig, UnigramConfig, WordConfig
 from dragoman.data.tokenizers.vocabulary_extension import extend_vocab
 from dragoman.errors import ConfigError
+from tests.property_settings import examples
 
 OLD = [("two dogs play", "zwei Hunde spielen"), ("a dog sleeps", "ein Hund schläft")] * 5
 NEW = [("the harbour pilot", "der Hafenlotse"), ("a harbour master", "ein Hafenmeister"), ("ж harbour", "ж Hafen")] * 3
@@ -53,7 +54,7 @@ def test_extended_vocabulary_survives_a_file(chosen, tmp_path):
     assert again.source.encode("a harbour ж") == after.source.encode("a harbour ж")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.text(alphabet="abcde ж", min_size=1, max_size=13), min_size=1, max_size=7), st.integers(1, 11))
 def test_text_round_trips_after_extension(texts: list[str], entries: int) -> None:
     before = Tokenizer.train(lambda: OLD, BpeConfig(vocab_size=290))
