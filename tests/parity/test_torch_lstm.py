@@ -61,11 +61,11 @@ def gradients(output: Tensor, of: list[Tensor]) -> list[Tensor]:
 
 
 @CELLS
-@pytest.mark.parametrize("road", ["fast", "slow"])
-def test_encoder_equals_pytorch(cell, road, monkeypatch):
+@pytest.mark.parametrize("implementation", ["fast", "slow"])
+def test_encoder_equals_pytorch(cell, implementation, monkeypatch):
     """Three bidirectional layers over sentences of different lengths, packed and padded."""
     encoder = ours(cell=cell, encoder_layers=3).encoder
-    if road == "slow":
+    if implementation == "slow":
         for layer in encoder.layers:
             monkeypatch.setattr(layer, "forward", lambda *inputs, layer=layer: bidirectional_reference(layer, *inputs))
     twin = stacked([layer.layer for layer in encoder.layers], MODULES[cell], both_ways=True)
@@ -82,8 +82,8 @@ def test_encoder_equals_pytorch(cell, road, monkeypatch):
 
 
 @CELLS
-@pytest.mark.parametrize("road", ["at once", "step by step"])
-def test_decoder_without_attention_equals_pytorch(cell, road):
+@pytest.mark.parametrize("implementation", ["at once", "step by step"])
+def test_decoder_without_attention_equals_pytorch(cell, implementation):
     """Three layers from left to right, initialized from the final encoder states."""
     model = ours(cell=cell, decoder_layers=3, attention=NoAttentionConfig())
     twin = stacked([layer.layer for layer in model.decoder.layers], MODULES[cell], both_ways=False)
@@ -91,7 +91,7 @@ def test_decoder_without_attention_equals_pytorch(cell, road):
     embedded = random(3, 7, EMBEDDING).requires_grad_()
     parts = tuple(torch.stack(layers) for layers in zip(*memory.initial_states, strict=True))
     theirs, _ = twin(embedded, parts if cell == "lstm" else parts[0])
-    if road == "at once":
+    if implementation == "at once":
         mine = model.decoder(embedded, memory.initial_states, None)
     else:
         cells, columns = memory.initial_states, []

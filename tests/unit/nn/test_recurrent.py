@@ -96,11 +96,11 @@ def test_encoder_directions_depend_on_their_side(cell):
 
 
 @CELLS
-@pytest.mark.parametrize("road", [BidirectionalLayer.forward, bidirectional_reference])
-def test_final_states_ignore_padding(cell, road):
+@pytest.mark.parametrize("implementation", [BidirectionalLayer.forward, bidirectional_reference])
+def test_final_states_ignore_padding(cell, implementation):
     layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
     lengths = torch.tensor([2, 7, 1])
-    states, last = road(layer, random(3, 7, 5), lengths)
+    states, last = implementation(layer, random(3, 7, 5), lengths)
     assert len(last) == num_states(cell)
     for row, length in enumerate(lengths.tolist()):
         torch.testing.assert_close(last[0][row, :3], states[row, length - 1, :3])
