@@ -22,7 +22,7 @@ from dragoman.models.config import (
     T5BiasConfig,
 )
 from dragoman.nn.attention import FullConfig
-from dragoman.nn.attention_scores import (
+from dragoman.nn.attention_score_functions import (
     AdditiveConfig,
     CosineConfig,
     DotConfig,

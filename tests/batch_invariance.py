@@ -17,7 +17,7 @@ from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translation, Translator
 from dragoman.inference.backends.cpu_backend import instruction_sets
-from dragoman.inference.engine import Engine
+from dragoman.inference.engine_thread import Engine
 from dragoman.inference.scheduler import Request
 
 COMPUTE_TYPES = ("float32", "int8")

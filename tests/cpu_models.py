@@ -27,7 +27,7 @@ from dragoman.models.config import (
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder
-from dragoman.nn.attention_scores import DotConfig, ScaledDotConfig, ScoreConfig
+from dragoman.nn.attention_score_functions import DotConfig, ScaledDotConfig, ScoreConfig
 from tests.random_models import NO_DROPOUT, random_causal, random_transformer
 
 cpu = pytest.importorskip(

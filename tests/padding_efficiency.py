@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dragoman.data.batching.batch_streams import Rows
-from dragoman.data.batching.token_batches import LengthArray
+from dragoman.data.batching.token_budget_batches import LengthArray
 
 
 class PaddingEfficiency(NamedTuple):

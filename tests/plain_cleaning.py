@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Set
 
-from dragoman.data.cleaning import CleaningConfig, CleaningReport, passes_pair_rules
-from dragoman.data.readers.parallel_files import Example
+from dragoman.data.cleaning_rules import CleaningConfig, CleaningReport, passes_pair_rules
+from dragoman.data.readers.two_text_files import Example
 from dragoman.data.splits import split_hash
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dragoman.data.batching.token_batches import Batch, pair_stream
+from dragoman.data.batching.token_budget_batches import Batch, pair_stream
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer

@@ -18,7 +18,7 @@ from dragoman.models.config import (
     RotaryConfig,
 )
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
-from dragoman.nn.cpu_ops import without_cpu_ops
+from dragoman.nn.cpu_training_ops import without_cpu_ops
 
 CERTAIN = DropoutConfig(embedding=0.0, residual=0.0, feed_forward=0.0, attention=0.0)
 """What dropout takes is drawn otherwise on a GPU."""

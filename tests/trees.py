@@ -7,7 +7,7 @@ from random import Random
 import torch
 from hypothesis import strategies as st
 
-from dragoman.typing import SourceFeatures
+from dragoman.array_types import SourceFeatures
 from tests.fake_models import SYMBOLS
 
 Heads = tuple[int, ...]

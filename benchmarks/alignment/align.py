@@ -30,7 +30,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.evaluation.alignment_error_rate import (
     GoldAlignment,
     Links,
@@ -38,7 +38,7 @@ from dragoman.evaluation.alignment_error_rate import (
     alignment_scores,
     read_gold_alignments,
 )
-from dragoman.interpret.recorder import record_pairs
+from dragoman.interpret.attention_recorder import record_pairs
 from dragoman.interpret.word_alignment import (
     AlignmentHead,
     alignment_heads,

@@ -26,13 +26,13 @@ import torch
 from matplotlib.patches import Rectangle
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Bleu, compare_systems, corpus_score
 from dragoman.inference import Translator
 from dragoman.interpret.attention_heads import CONFIG_ROLES, HeadValues, count_heads, head_ablation
-from dragoman.interpret.plots import plot_per_head
-from dragoman.profiling.estimate import count_parameters
+from dragoman.interpret.matplotlib_plots import plot_per_head
+from dragoman.profiling.memory_and_time_estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load, load_torch_model
 

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from benchmarks.collect_runs import update_results
 from dragoman.nn.attention import AttentionFunction, AttentionPattern, FullAttention
-from dragoman.nn.functional import fused_attention, reference_attention
+from dragoman.nn.attention_functions import fused_attention, reference_attention
 from dragoman.nn.sparse.bigbird import BigBird, sample_random_blocks
 from dragoman.nn.sparse.linformer import Linformer
 from dragoman.nn.sparse.sliding_window import SlidingWindow

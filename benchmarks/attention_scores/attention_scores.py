@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.batching.token_batches import Batch
+from dragoman.data.batching.token_budget_batches import Batch
 from dragoman.models.special_symbols import BOS, EOS
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task

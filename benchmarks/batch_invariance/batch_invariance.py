@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import TranslationWarning
 from tests.batch_invariance import compare_everywhere

@@ -22,7 +22,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.decoding import DecodingConfig, Hypothesis
 from dragoman.inference import Translator
 from dragoman.inference.length_batches import batch_by_length

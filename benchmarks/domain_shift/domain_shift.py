@@ -18,7 +18,7 @@ from typing import Any
 
 import dragoman
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.runs.folder import RunFolder
 

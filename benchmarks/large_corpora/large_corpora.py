@@ -36,7 +36,7 @@ import matplotlib.pyplot as plt
 
 from benchmarks.collect_runs import read_results, update_results
 from dragoman.config import read_yaml
-from dragoman.data.batching.token_batches import PLAN_WINDOW, pair_stream, part_rows, plan_batches
+from dragoman.data.batching.token_budget_batches import PLAN_WINDOW, pair_stream, part_rows, plan_batches
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.training.checkpoint import CheckpointStore
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 import dragoman
 from benchmarks.collect_runs import read_results, update_results
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.evaluation import corpus_score
 from dragoman.models.weights import save_tensors
 from dragoman.runs.folder import RunFolder

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translator
 from dragoman.interpret import record

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.collect_runs import update_results
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.evaluation import Rouge, corpus_score
 from dragoman.runs.folder import RunFolder
 

@@ -26,7 +26,7 @@ import torch
 from benchmarks.collect_runs import update_results
 from benchmarks.training_speed.train_with_dragoman import stop_after
 from benchmarks.training_speed.training_speed import processor_name
-from dragoman.profiling.estimate import build_meta_model, training_flops
+from dragoman.profiling.memory_and_time_estimate import build_meta_model, training_flops
 from dragoman.profiling.peak_performance import peak_flops
 from dragoman.runs.folder import RunFolder
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.translation_speed.core_steps import TINY, Sizes, build_config, random_weights
 from dragoman.data.tokenizers import Tokenizer, WordConfig
-from dragoman.models.quantization import Arrays, load_arrays, save_arrays
+from dragoman.models.weight_quantization import Arrays, load_arrays, save_arrays
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.export import export_run
 from dragoman.runs.folder import RunFolder

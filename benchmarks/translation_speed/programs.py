@@ -88,7 +88,7 @@ class HuggingFace:
         import torch
         import yaml
 
-        from dragoman.models.quantization import load_arrays
+        from dragoman.models.weight_quantization import load_arrays
         from tests.pegasus import pegasus
 
         torch.set_num_threads(self.threads)

@@ -11,7 +11,7 @@ import yaml
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.models.quantization import load_arrays
+from dragoman.models.weight_quantization import load_arrays
 from tests.pegasus import pegasus
 
 

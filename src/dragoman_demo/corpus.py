@@ -9,14 +9,14 @@ from random import Random
 from typing import TYPE_CHECKING, final
 
 from dragoman.atomic_files import write_atomically, write_error
-from dragoman.data.readers.parallel_files import ParallelFiles
+from dragoman.data.readers.two_text_files import ParallelFiles
 from dragoman.errors import DataError, MissingExtraError
-from dragoman_demo.text_equality import normal, spaced
+from dragoman_demo.normalized_comparison import normal, spaced
 
 if TYPE_CHECKING:
     from babel import Locale
 
-    from dragoman_demo.unambiguous_forms import Reading
+    from dragoman_demo.unambiguous_templates import Reading
 
 FAMILIES = {
     "date": 14,
@@ -140,8 +140,8 @@ def _generator(purpose: str, seed: int) -> Random:
 
 def _drawn(source: "Locale", target: "Locale", seed: int) -> Iterator[Phrase]:
     """Yield phrases endlessly, with repetitions."""
-    from dragoman_demo.phrase_forms import all_forms
-    from dragoman_demo.unambiguous_forms import consistent
+    from dragoman_demo.phrase_templates import all_forms
+    from dragoman_demo.unambiguous_templates import consistent
 
     families: dict[str, list[Reading]] = {name: [] for name in FAMILIES}
     for reading in consistent(all_forms(), source, target):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching.token_batches import pair_stream
+from dragoman.data.batching.token_budget_batches import pair_stream
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.models.recurrent.config import RecurrentConfig, RecurrentDropoutConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching.token_batches import batches_in_order, pair_stream
+from dragoman.data.batching.token_budget_batches import batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.decoding import DecodingConfig
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
 from dragoman.cpu_library import INSTRUCTION_SET
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError
 from dragoman.inference import TranslationWarning

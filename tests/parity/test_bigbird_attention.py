@@ -11,7 +11,7 @@ from transformers import BigBirdConfig, BigBirdModel
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdSelfAttention
 
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
-from dragoman.nn.attention_scores import ScaledDotConfig, build_score
+from dragoman.nn.attention_score_functions import ScaledDotConfig, build_score
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.sparse.bigbird import BigBird, RandomBlocks, bigbird_mask, sample_random_blocks
 

@@ -18,7 +18,7 @@ from dragoman.models.config import (
     ShawConfig,
     SinusoidalConfig,
 )
-from dragoman.nn.attention_scores import AdditiveConfig
+from dragoman.nn.attention_score_functions import AdditiveConfig
 from dragoman.nn.sparse.sliding_window import SlidingWindowConfig
 from tests import cpu_models as made
 from tests.cpu_models import AnyConfig, Network

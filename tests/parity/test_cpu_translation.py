@@ -11,7 +11,7 @@ from dragoman.data.shortlist import Shortlist, ShortlistConfig
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import TranslationWarning, Translator
 from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.inference.engine import Engine
+from dragoman.inference.engine_thread import Engine
 from dragoman.inference.scheduler import Request
 from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, load_torch_model

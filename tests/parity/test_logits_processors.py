@@ -15,9 +15,9 @@ from transformers.generation.logits_process import (
 )
 
 from dragoman.decoding import SamplingConfig
-from dragoman.decoding.logits_processors import filter_logits
-from dragoman.decoding.numpy_operations import NumpyOperations
-from dragoman.decoding.torch_operations import TorchOperations
+from dragoman.decoding.logits_numpy import NumpyOperations
+from dragoman.decoding.logits_torch import TorchOperations
+from dragoman.decoding.sampling import filter_logits
 
 ROWS, VOCABULARY = 13, 997
 SETTINGS = {

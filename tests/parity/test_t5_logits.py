@@ -19,7 +19,7 @@ from dragoman.models.config import (
 )
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.attention_scores import DotConfig
+from dragoman.nn.attention_score_functions import DotConfig
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.positions.t5_bias import relative_position_bucket
 from tests.fake_models import SYMBOLS, rectangle

@@ -7,7 +7,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
-from dragoman.nn.attention_scores import AdditiveConfig, ScaledDotConfig
+from dragoman.nn.attention_score_functions import AdditiveConfig, ScaledDotConfig
 from dragoman.nn.recurrent.cells import CellWeights, cell_step, num_states, project_input
 from dragoman.nn.recurrent.encoder import bidirectional_reference
 from tests.fake_models import SYMBOLS, rectangle

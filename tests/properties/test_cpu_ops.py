@@ -10,10 +10,10 @@ from torch import Tensor
 
 from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig, RotaryConfig
-from dragoman.nn import cpu_ops
-from dragoman.nn.cpu_ops import cpu_ops_for, without_cpu_ops
+from dragoman.nn import cpu_training_ops as cpu_ops
+from dragoman.nn.attention_functions import MAX_CPU_OPS_LENGTH, fused_attention
+from dragoman.nn.cpu_training_ops import cpu_ops_for, without_cpu_ops
 from dragoman.nn.dropout import dropout
-from dragoman.nn.functional import MAX_CPU_OPS_LENGTH, fused_attention
 from dragoman.nn.positions.rotary import apply_rotary
 from dragoman.training.chunked_loss import SoftTargets, fused_linear_cross_entropy
 from dragoman.training.distillation import distillation_loss

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.batching.corpus_mixing import permute_indices
-from dragoman.data.batching.token_batches import _cut, collate, pair_stream, plan_batches
+from dragoman.data.batching.token_budget_batches import _cut, collate, pair_stream, plan_batches
 from dragoman.data.datasets.memory_map import ConcatenatedArray, RaggedArray
 from dragoman.data.datasets.parallel import TextStore, TokenStore
+from dragoman.data.readers.corpus_formats import read_corpus
 from dragoman.data.readers.jsonl import ParallelJsonl
-from dragoman.data.readers.parallel_corpus import read_corpus
-from dragoman.data.readers.parallel_files import Example, ParallelFiles
+from dragoman.data.readers.two_text_files import Example, ParallelFiles
 from dragoman.data.tokenizers import (
     BOS,
     EOS,

@@ -11,7 +11,7 @@ from torch import Tensor
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.nn.functional import fused_attention, reference_attention
+from dragoman.nn.attention_functions import fused_attention, reference_attention
 from tests.attention_variants import attentions
 from tests.fake_models import SYMBOLS, rectangle
 from tests.property_settings import examples
@@ -202,7 +202,9 @@ def test_fused_attention_equals_the_equation(rows, heads, places, sizes, broadca
     shape = [1 if one else size for one, size in zip(broadcast, full, strict=True)]
     allowed = torch.rand(*shape, places[1], generator=generator) < share
     bias = torch.randn(1, *full[1:], places[1], generator=generator) if biased else None
-    outputs = [implementation(*tensors, mask=allowed, bias=bias) for implementation in (fused_attention, reference_attention)]
+    outputs = [
+        implementation(*tensors, mask=allowed, bias=bias) for implementation in (fused_attention, reference_attention)
+    ]
     torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
     towards = torch.randn(outputs[0].shape, generator=generator)
     fused, plain = (torch.autograd.grad(output, tensors, towards) for output in outputs)

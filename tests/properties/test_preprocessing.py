@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import Tree, parse
-from dragoman.data.cleaning import CleaningReport, leak_key
+from dragoman.data.cleaning_rules import CleaningReport, leak_key
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.preprocessing.cleaned_texts import prepare_data
+from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
 from dragoman.data.preprocessing.pipeline import SequentialRunner, clean_in_blocks
-from dragoman.data.readers.parallel_corpus import read_corpus
-from dragoman.data.readers.parallel_files import Example
+from dragoman.data.readers.corpus_formats import read_corpus
+from dragoman.data.readers.two_text_files import Example
 from dragoman.data.splits import default_valid_size
 from dragoman.errors import DataError
 from tests.plain_cleaning import clean, hold_out

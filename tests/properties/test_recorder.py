@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from dragoman.interpret import record
+from dragoman.interpret.attention_recorder import attention_modules
 from dragoman.interpret.quantized_activations import round_activations
-from dragoman.interpret.recorder import attention_modules
 from dragoman.models.config import (
     DecoderOnlyConfig,
     EncoderDecoderConfig,
@@ -21,7 +21,7 @@ from dragoman.models.config import (
 )
 from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
-from dragoman.nn.attention_scores import repeat_kv_heads
+from dragoman.nn.attention_score_functions import repeat_kv_heads
 from dragoman.nn.masks import causal_mask, padding_mask
 from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, bigbird_mask
 from dragoman.nn.sparse.linformer import Linformer, project_length

@@ -13,7 +13,8 @@ from torch import Tensor
 
 import dragoman.nn.sparse.sliding_window
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
-from dragoman.nn.attention_scores import (
+from dragoman.nn.attention_functions import fused_attention
+from dragoman.nn.attention_score_functions import (
     AdditiveConfig,
     CosineConfig,
     DotConfig,
@@ -22,7 +23,6 @@ from dragoman.nn.attention_scores import (
     ScaledDotConfig,
     build_score,
 )
-from dragoman.nn.functional import fused_attention
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.masks import document_mask, left_padding_mask, padding_mask
 from dragoman.nn.positions.alibi import AlibiBias

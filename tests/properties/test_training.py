@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from dragoman.data.batching.token_batches import Batch
+from dragoman.data.batching.token_budget_batches import Batch
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.training.checkpoint import average_weights, update_ema

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from dragoman.array_types import SourceFeatures
 from dragoman.decoding import DecodingConfig, score_outputs, score_targets
 from dragoman.models.config import (
     CrossAttentionConfig,
@@ -20,7 +21,6 @@ from dragoman.models.config import (
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.nn import attention
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.typing import SourceFeatures
 from tests.attention_variants import PATTERNS, SCORES
 from tests.fake_models import SYMBOLS, rectangle
 from tests.property_settings import examples

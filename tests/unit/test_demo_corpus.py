@@ -16,13 +16,13 @@ import pytest
 from babel import Locale
 
 import dragoman_demo
-from dragoman.data.readers.parallel_corpus import read_corpus
+from dragoman.data.readers.corpus_formats import read_corpus
 from dragoman.errors import DataError, MissingExtraError
 from dragoman_demo import FAMILIES, Phrase, Split, corpus, phrases, split, write_corpus
-from dragoman_demo import babel_writers as writers
-from dragoman_demo.phrase_forms import Form
-from dragoman_demo.phrase_values import Values, Zone
-from dragoman_demo.unambiguous_forms import consistent
+from dragoman_demo import locale_formatting as writers
+from dragoman_demo.phrase_templates import Form
+from dragoman_demo.random_values import Values, Zone
+from dragoman_demo.unambiguous_templates import consistent
 
 ENGLISH, FRENCH = Locale("en"), Locale("fr")
 TEA = datetime.datetime(2031, 3, 4, 17, 5, 9)  # a Tuesday

@@ -4,7 +4,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from dragoman.nn.functional import masked_softmax
+from dragoman.nn.attention_functions import masked_softmax
 
 
 def test_a_tensor_of_another_shape_is_refused():

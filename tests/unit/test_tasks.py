@@ -12,7 +12,7 @@ from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger, Translator
 from dragoman.models.weights import load_tensors
-from dragoman.profiling.estimate import count_parameters, estimate_training, model_cost
+from dragoman.profiling.memory_and_time_estimate import count_parameters, estimate_training, model_cost
 from dragoman.runs.compare import summarize_run
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from

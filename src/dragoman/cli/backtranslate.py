@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import streams
+from dragoman.cli import input_output
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import OutputDir, config_options, refuse, shared_options
 from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 
 if TYPE_CHECKING:
-    from dragoman.runs.pseudo_data import Rewriter
+    from dragoman.runs.distill_and_backtranslate import Rewriter
 
 
 @shared_options(("device", "batch_tokens", "ensemble"), into="loading")
@@ -36,15 +36,15 @@ def backtranslate(
     Back-translation (Sennrich et al., 2016); each source starts with a tag (Caswell et al., 2019). Train on the pairs
     together with a parallel corpus.
     """
-    from dragoman.runs.pseudo_data import SOURCE, TARGET, describe_origin, write_backtranslated
+    from dragoman.runs.distill_and_backtranslate import SOURCE, TARGET, describe_origin, write_backtranslated
 
     useless = sampling if method == "beam" else search | {"ensemble": loading.get("ensemble")}
     refuse(useless, f"with --method {method}")
     rewrite, how = _beam_search(run, search, loading) if method == "beam" else _sampling(run, sampling, loading)
     origin = describe_origin(run, *loading.get("ensemble", ()), method=method, **how)
-    with streams.read_with_progress(monolingual, output=output_dir) as texts:
+    with input_output.read_with_progress(monolingual, output=output_dir) as texts:
         written = write_backtranslated(output_dir, texts, rewrite, tag=tag, origin=origin)
-    streams.say(
+    input_output.say(
         f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Name them under "
         f"data.extra_corpora: {{corpus: {{kind: files, source: {output_dir / SOURCE}, target: {output_dir / TARGET}}}}}"
     )
@@ -52,7 +52,7 @@ def backtranslate(
 
 def _beam_search(run: Path, search: dict[str, Any], loading: dict[str, Any]) -> tuple[Rewriter, dict[str, Any]]:
     from dragoman.inference import Translator
-    from dragoman.runs.pseudo_data import beam_search_rewriter
+    from dragoman.runs.distill_and_backtranslate import beam_search_rewriter
 
     translator = load_as(Translator, run, **loading)
     config = translator.decoding_config(where="backtranslate", **search)

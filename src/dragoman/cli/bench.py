@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dragoman.cli import streams
+from dragoman.cli import input_output
 from dragoman.cli.options import JsonFlag, RunArgument, given, refuse, shared_options
-from dragoman.cli.tables import build_table
+from dragoman.cli.table_output import build_table
 
 SourceTexts = Annotated[str | None, typer.Option("--source", "-i", help="File of texts. Without it, random tokens.")]
 BatchSizes = Annotated[
@@ -41,8 +41,8 @@ def bench(
     Measures loading, the first token and the following tokens by batch size and beam size, and the fraction of peak
     memory bandwidth and peak arithmetic reached.
     """
-    from dragoman.profiling.bench import BenchConfig
-    from dragoman.profiling.bench import bench as measure
+    from dragoman.profiling.decoding_benchmark import BenchConfig
+    from dragoman.profiling.decoding_benchmark import bench as measure
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.load import load
 
@@ -52,7 +52,7 @@ def bench(
         batch_sizes=batch_sizes and tuple(batch_sizes),
         beam_sizes=beam_sizes and tuple(beam_sizes),
         source_tokens=source_tokens,
-        texts=None if source is None else [text for text in streams.read_all(source) if text],
+        texts=None if source is None else [text for text in input_output.read_all(source) if text],
     )
     config = BenchConfig(tokens=tokens, rounds=rounds, **options)
     found = measure(RunFolder(run), config, load=load, **{"device": None, "compute_type": "auto"} | loading)

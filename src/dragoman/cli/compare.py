@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dragoman.cli import streams
+from dragoman.cli import input_output
 from dragoman.cli.evaluate import DEFAULT_METRICS, Lowercase, MetricNames, Tokenize, metric_configs
 from dragoman.cli.options import JsonFlag
-from dragoman.cli.tables import build_table
+from dragoman.cli.table_output import build_table
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def compare(
             )
         _compare_runs(systems, as_json=json_)
         return
-    references = [streams.read_all(name) for name in reference]
-    outputs = {name: streams.read_all(name) for name in systems}
+    references = [input_output.read_all(name) for name in reference]
+    outputs = {name: input_output.read_all(name) for name in systems}
     for name, sentences in outputs.items():
         check_aligned(sentences, references, names=[name, *reference])
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import Assignments, DeviceOption
-from dragoman.cli.tables import build_table
+from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import TerminalReporter, show_line
 from dragoman.errors import ConfigError, RunError
 

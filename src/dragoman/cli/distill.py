@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dragoman.cli import streams
+from dragoman.cli import input_output
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, OutputDir, RunArgument, config_options, shared_options
 from dragoman.decoding.config import DecodingConfig
@@ -28,15 +28,21 @@ def distill(
     `distillation` under `training.loss`.
     """
     from dragoman.inference import Translator
-    from dragoman.runs.pseudo_data import SOURCE, TARGET, beam_search_rewriter, describe_origin, write_distilled
+    from dragoman.runs.distill_and_backtranslate import (
+        SOURCE,
+        TARGET,
+        beam_search_rewriter,
+        describe_origin,
+        write_distilled,
+    )
 
     translator = load_as(Translator, teacher, **loading)
     config = translator.decoding_config(where="distill", **decoding)
     how = {"method": "beam", "beam_size": config.beam_size, "decoding": config.method}
     origin = describe_origin(teacher, *loading.get("ensemble", ()), **how)
-    with streams.read_with_progress(source, output=output_dir) as texts:
+    with input_output.read_with_progress(source, output=output_dir) as texts:
         written = write_distilled(output_dir, texts, beam_search_rewriter(translator, config), origin=origin)
-    streams.say(
+    input_output.say(
         f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Train a student with: "
         f"dragoman train --source {output_dir / SOURCE} --target {output_dir / TARGET} --output-dir RUN"
     )

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from dragoman.cli import streams
+from dragoman.cli import input_output
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, JsonFlag, SourceFeaturesOption, config_options, given, refuse, shared_options
-from dragoman.cli.tables import build_table
+from dragoman.cli.table_output import build_table
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
 from dragoman.decoding.config import DecodingConfig
@@ -81,14 +81,14 @@ def evaluate(
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     options = {**loading, "source_features": source_features, "perturb": perturb, **decoding}
     name = _input_name(run, source, hypothesis, given(**options))
-    references = [streams.read_all(one) for one in reference]
-    sentences = outputs = streams.read_all(name)
+    references = [input_output.read_all(one) for one in reference]
+    sentences = outputs = input_output.read_all(name)
     check_aligned(sentences, references, names=[name, *reference])
     if run is not None:
         if perturb is not None:
             sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(outputs)]
             changed = sum(one != other for one, other in zip(sentences, outputs, strict=True))
-            streams.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
+            input_output.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
         features = None if source_features is None else list(read_heads(sentences, source_features, name=name))
         translator = load_as(Translator, run, **loading)
         config = translator.decoding_config(where="evaluate", **decoding)

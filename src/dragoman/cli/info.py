@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from dragoman.cli.options import JsonFlag, RunArgument
-from dragoman.cli.tables import build_table
+from dragoman.cli.table_output import build_table
 
 if TYPE_CHECKING:
-    from dragoman.profiling.estimate import ModelCost
+    from dragoman.profiling.memory_and_time_estimate import ModelCost
 
 
 def info(run: RunArgument, *, json_: JsonFlag = False) -> None:
@@ -22,7 +22,7 @@ def info(run: RunArgument, *, json_: JsonFlag = False) -> None:
     """
     import torch
 
-    from dragoman.profiling.estimate import model_cost
+    from dragoman.profiling.memory_and_time_estimate import model_cost
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.model_card import describe_model
     from dragoman.tasks.factory import build_task

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.atomic_files import require_writable, unique_names, write_error, write_text
-from dragoman.cli import streams
+from dragoman.cli import input_output
 from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeaturesOption, config_options
 from dragoman.data.readers.conllu import read_heads
 from dragoman.decoding.config import DecodingConfig
@@ -52,7 +52,7 @@ def inspect(
 
     The report is one file that works offline. Several models are shown side by side.
     """
-    from dragoman.interpret.report.html import render_explanations
+    from dragoman.interpret.report.html_page import render_explanations
     from dragoman.interpret.report.serialization import ExplainedSystem, explanations_to_dict
     from dragoman.runs.inspect import InspectionRequest, cross_score, inspect_run
 
@@ -78,7 +78,7 @@ def write_report(tree: Callable[..., Any], page: Callable[[Any], str], out: Path
     """Write the HTML page and the JSON file of a report, if they are requested."""
     if out is not None:
         write_text(out, page(tree(compact=True)))
-        streams.say(f"{out}: written. Open it in a browser.")
+        input_output.say(f"{out}: written. Open it in a browser.")
     if json_ is not None:
         write_text(json_, json.dumps(tree(), ensure_ascii=False) + "\n")
 
@@ -99,7 +99,7 @@ def _check_outputs(*, out: Path | None, png: Path | None, json_: Path | None) ->
 
 def _write_figures(found: list[InspectedRun], folder: Path) -> None:
     """Write the figures of each text, numbered from 1."""
-    from dragoman.interpret.plots import figures, to_png
+    from dragoman.interpret.matplotlib_plots import figures, to_png
 
     for one in found:
         for number, explanation in enumerate(one.explanations, start=1):

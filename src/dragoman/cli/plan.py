@@ -20,12 +20,12 @@ from dragoman.cli.options import (
     JsonFlag,
     shared_options,
 )
-from dragoman.cli.tables import build_table
+from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import format_seconds, status
 from dragoman.config import merge
 
 if TYPE_CHECKING:
-    from dragoman.profiling.plan import Plan
+    from dragoman.profiling.training_plan import Plan
 
 
 @shared_options(CORPORA, into="corpora")
@@ -48,7 +48,7 @@ def plan(
     nothing.
     """
     from dragoman.device import choose_device, describe_device
-    from dragoman.profiling.memory import parse_bytes
+    from dragoman.profiling.measured_memory import parse_bytes
     from dragoman.runs.auto_config import plan_training
     from dragoman.runs.config import corpus_settings, read_settings
     from dragoman.runs.finetune import resolve_experiment
@@ -73,7 +73,7 @@ def plan(
 
 
 def _print(found: Plan, *, device: str) -> None:
-    from dragoman.profiling.memory import format_bytes
+    from dragoman.profiling.measured_memory import format_bytes
 
     console = Console(highlight=False, soft_wrap=True)
     many = f" × {found.devices}" if found.devices > 1 else ""

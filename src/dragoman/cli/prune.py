@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli import streams
+from dragoman.cli import input_output
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import DeviceOption, OutputDir, RunArgument
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.errors import DataError
 
 
@@ -30,8 +30,8 @@ def prune(
     Heads are ranked by the sensitivity of the loss on the given pairs (Michel et al., 2019). Each attention keeps at
     least one head. The remaining weights are not trained again.
     """
-    from dragoman.data.readers.parallel_corpus import read_corpus
-    from dragoman.data.readers.parallel_files import ParallelFiles
+    from dragoman.data.readers.corpus_formats import read_corpus
+    from dragoman.data.readers.two_text_files import ParallelFiles
     from dragoman.inference import Translator
     from dragoman.runs.prune import prune_run
 
@@ -42,8 +42,8 @@ def prune(
         raise DataError(f"{source}: contains no text to rank the heads on. Give another file.")
     translator = load_as(Translator, run, torch_only=True, device=device)
     result = prune_run(run, translator, output_dir, share=heads, pairs=sample)
-    streams.report_repairs(warnings)
-    streams.say(
+    input_output.report_repairs(warnings)
+    input_output.say(
         f"{output_dir}: {result.heads[1]} of {result.heads[0]} heads, {result.parameters[1]:,} of "
         f"{result.parameters[0]:,} parameters. Score the run with: dragoman evaluate {output_dir} --source FILE "
         "--reference FILE"

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from dragoman.cli.options import Assignments, DeviceOption
-from dragoman.cli.tables import build_table
+from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import TerminalReporter
 from dragoman.config import override
 from dragoman.errors import RunError

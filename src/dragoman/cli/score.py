@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import streams
+from dragoman.cli import input_output
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import (
     LOADING,
@@ -23,7 +23,7 @@ from dragoman.cli.options import (
     refuse,
     shared_options,
 )
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError
 
@@ -81,21 +81,21 @@ def score(
         if source is None:
             raise ConfigError("--source is missing, and translations are scored given their sources. Give --source.")
         translator = load_as(Translator, run, **loading)
-        pairs, features = streams.with_source_features(
+        pairs, features = input_output.with_source_features(
             _read_pairs(source, target, warnings), source_features, text_of=lambda pair: pair[0], name=str(source)
         )
         config = translator.decoding_config(where="score", **ranking)
         lines = _score_lines(
             translator.score_stream(pairs, penalty=config.penalty, source_features=features), totals, format_
         )
-    streams.write_lines(lines, output, warnings)
+    input_output.write_lines(lines, output, warnings)
     if not perplexity:
-        streams.say(totals.summary())
+        input_output.say(totals.summary())
 
 
 def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
-    from dragoman.data.readers.parallel_corpus import read_corpus
-    from dragoman.data.readers.parallel_files import ParallelFiles
+    from dragoman.data.readers.corpus_formats import read_corpus
+    from dragoman.data.readers.two_text_files import ParallelFiles
 
     corpus = read_corpus(ParallelFiles(source=source, target=target), warnings)
     return ((example.source, example.target) for example in corpus)
@@ -105,7 +105,7 @@ def _texts_and_prompts(
     source: Path | None, target: Path, documents: Documents, warnings: ReadWarnings
 ) -> tuple[list[str], list[str] | None]:
     """Return documents, or continuations with their prompts."""
-    from dragoman.data.readers.text import TextFile, read_texts
+    from dragoman.data.readers.plain_text import TextFile, read_texts
 
     prompts, texts = None, list[str]()
     if source is not None:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from dragoman.cli.signals import on_signals
-from dragoman.cli.tables import build_table
+from dragoman.cli.table_output import build_table
 from dragoman.training.callbacks import (
     EndEvent,
     Event,
@@ -25,7 +25,7 @@ from dragoman.training.callbacks import (
 )
 
 if TYPE_CHECKING:
-    from dragoman.data.cleaning import CleaningReport
+    from dragoman.data.cleaning_rules import CleaningReport
     from dragoman.runs.auto_config import Choice
     from dragoman.runs.model_card import TrainingResult
     from dragoman.tasks.task import TaskData

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from dragoman.config import Config
 from dragoman.data.batching.batch_streams import Epoch, EpochStream, Rows
 from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
-from dragoman.data.batching.token_batches import LengthArray, plan_batches, plan_batches_in_order
+from dragoman.data.batching.token_budget_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS
 from dragoman.errors import ConfigError

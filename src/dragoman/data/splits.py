@@ -8,9 +8,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar, final
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.cleaning import MIN_EXAMPLES
+from dragoman.data.cleaning_rules import MIN_EXAMPLES
 from dragoman.data.fingerprints import file_fingerprint, text_hash
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.errors import DataError
 
 MAX_VALID_SIZE = 2000

@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman.decoding.beam_search import BeamSearch, SearchObserver, SearchStep
+from dragoman.decoding.choose_search import Search, build_search, run_search, search
 from dragoman.decoding.config import DecodingConfig, LengthPenalty, SamplingConfig
-from dragoman.decoding.greedy_and_sampling import greedy_search, sampling_search
+from dragoman.decoding.greedy_search import greedy_search, sampling_search
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.decoding.search import Search, build_search, run_search, search
 
 if TYPE_CHECKING:
     from dragoman.decoding.forced_decoding import score_outputs, score_targets, score_tokens

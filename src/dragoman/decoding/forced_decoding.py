@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from dragoman.array_types import Float, Int, Lengths, SourceFeatures, SourceIds, TargetIds
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import normalize_by_length
 from dragoman.models.protocols import DecoderOnly, EncoderDecoder, M, S, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, PAD
-from dragoman.typing import Float, Int, Lengths, SourceFeatures, SourceIds, TargetIds
 
 POSITIONS_PER_CHUNK = 1024
 """Positions whose logits over the vocabulary are in memory at a time."""

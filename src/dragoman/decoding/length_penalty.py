@@ -4,8 +4,8 @@ from typing import assert_never
 
 import numpy as np
 
+from dragoman.array_types import Float, Int
 from dragoman.decoding.config import LengthPenalty
-from dragoman.typing import Float, Int
 
 
 def length_divisor(lengths: Int[np.ndarray, "*places"], penalty: LengthPenalty) -> Float[np.ndarray, "*places"]:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dragoman.array_types import Float, Int
 from dragoman.decoding.config import DecodingConfig, LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import length_divisor
-from dragoman.typing import Float, Int
 
 MAX_NGRAM = 4
 """Longest n-gram of BLEU."""

@@ -1,7 +1,14 @@
 """Metrics, significance tests and error analysis of output texts; every score has a comparable signature."""
 
-from dragoman.evaluation.corpus_scores import (
+from dragoman.evaluation.metrics import (
+    Bleu,
+    Chrf,
+    ChrfPlusPlus,
+    ExactMatch,
+    Metric,
+    Rouge,
     Score,
+    Ter,
     check_aligned,
     corpus_score,
     perplexity,
@@ -9,7 +16,6 @@ from dragoman.evaluation.corpus_scores import (
     sentence_rows,
     sentence_scores,
 )
-from dragoman.evaluation.metrics import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Metric, Rouge, Ter
 from dragoman.evaluation.significance import PairedResult, compare_systems
 
 __all__ = [

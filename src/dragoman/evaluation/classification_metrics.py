@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 from dragoman.errors import DataError
-from dragoman.evaluation.corpus_scores import Score
+from dragoman.evaluation.metrics import Score
 
 
 @final

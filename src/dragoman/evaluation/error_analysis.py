@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dragoman.evaluation.corpus_scores import check_aligned, corpus_score, sentence_scores
-from dragoman.evaluation.metrics import Bleu, Chrf
+from dragoman.evaluation.metrics import Bleu, Chrf, check_aligned, corpus_score, sentence_scores
 
 LENGTH_BOUNDS = (5, 10, 15, 20, 30, 50)
 """Maximum source length of each group but the last, in words."""

@@ -1,24 +1,31 @@
-"""Metric configurations, and the sacreBLEU objects built from them.
+"""Metrics: their configurations, and corpus and sentence scores of outputs against references by sacreBLEU.
+
+References have the layout of sacreBLEU: `references[k][i]` is reference `k` of sentence `i`.
 
 Exact match and ROUGE are implemented as metrics of sacreBLEU, with signature, several references and paired tests.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, assert_never, final
 
 from pydantic import BeforeValidator, Field
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
-from sacrebleu.metrics.base import Score, Signature
+from sacrebleu.metrics.base import Score as SacrebleuScore
+from sacrebleu.metrics.base import Signature
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from dragoman.config import Config
-from dragoman.errors import ConfigError, MissingExtraError
+from dragoman.errors import ConfigError, DataError, MissingExtraError
 
 Tokenization = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"]
 RougeVariant = Literal["1", "2", "L", "Lsum"]
+Row = dict[str, str | float | bool | None]
+"""Plain data for JSON and tables."""
 
 
 class Bleu(Config):
@@ -149,11 +156,11 @@ class _MeanMetric(SacrebleuMetric):
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
         return {"references": list(refs)}
 
-    def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
+    def _compute_score_from_stats(self, stats: Sequence[float]) -> SacrebleuScore:
         total, outputs = stats
-        return Score(self.name, 100 * float(total) / float(outputs))
+        return SacrebleuScore(self.name, 100 * float(total) / float(outputs))
 
-    def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Score:
+    def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> SacrebleuScore:
         return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
 
 
@@ -214,3 +221,89 @@ class _RougeMetric(_MeanMetric):
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         best = self._scorer.score_multi(ref_kwargs["references"], hypothesis)
         return [float(best[f"rouge{self.variant}"].fmeasure), 1.0]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Score with the name and signature of sacreBLEU, which make it comparable."""
+
+    metric: str
+    value: float
+    signature: str
+    detail: str
+    higher_is_better: bool
+
+    def __str__(self) -> str:
+        return f"{self.metric}|{self.signature} = {self.value:.2f} {self.detail}".rstrip()
+
+
+def corpus_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], metric: Metric) -> Score:
+    """Score a whole corpus, in percent. Raises DataError if the numbers of sentences differ or are zero."""
+    check_aligned(hypotheses, references)
+    scorer = build_metric(metric)
+    return _score(scorer.corpus_score(hypotheses, references), scorer, metric)
+
+
+def sentence_scores(hypotheses: Sequence[str], references: Sequence[Sequence[str]], metric: Metric) -> list[Score]:
+    """Score each sentence, in percent; the mean is not the corpus score. Raises DataError as `corpus_score` does."""
+    check_aligned(hypotheses, references)
+    scorer = build_metric(metric, sentence_level=True)
+    rows = zip(hypotheses, *references, strict=True)
+    return [_score(scorer.sentence_score(hypothesis, accepted), scorer, metric) for hypothesis, *accepted in rows]
+
+
+def check_aligned(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, names: Sequence[str] | None = None
+) -> None:
+    """Raise DataError unless hypotheses and references have the same number of sentences, at least one.
+
+    `names` of the hypotheses and of each reference appear in the message.
+    """
+    first, *others = names or ["hypotheses", *(f"reference {number}" for number, _ in enumerate(references, start=1))]
+    if not references:
+        raise DataError("no reference is given; give at least one")
+    if not hypotheses:
+        raise DataError(f"{first}: contains no sentences; give at least one")
+    for name, sentences in zip(others, references, strict=True):
+        if len(sentences) != len(hypotheses):
+            raise DataError(
+                f"{name}: {len(sentences):,} sentences, but {first} has {len(hypotheses):,}; "
+                "give files that match line by line"
+            )
+
+
+def _score(computed: SacrebleuScore, scorer: SacrebleuMetric, metric: Metric) -> Score:
+    return Score(
+        metric=computed.name,
+        value=float(computed.score),
+        signature=str(scorer.get_signature()),
+        detail=computed._verbose,
+        higher_is_better=higher_is_better(metric),
+    )
+
+
+def perplexity(cross_entropy: float) -> float:
+    """Return $e^H$ of a cross-entropy $H$ in nats, or infinity beyond the range of floats."""
+    return math.exp(cross_entropy) if cross_entropy < 700 else math.inf
+
+
+def score_rows(scores: Sequence[Score]) -> list[Row]:
+    """Return one row per score."""
+    return [
+        {
+            "metric": score.metric,
+            "score": round(score.value, 4),
+            "signature": score.signature,
+            "detail": score.detail,
+            "higher_is_better": score.higher_is_better,
+        }
+        for score in scores
+    ]
+
+
+def sentence_rows(columns: Sequence[Sequence[Score]]) -> list[Row]:
+    """Return one row per sentence and one column per metric, with lines from 1; `columns` has one list per metric."""
+    return [
+        {"line": line, **{score.metric: round(score.value, 4) for score in scores}}
+        for line, scores in enumerate(zip(*columns, strict=True), start=1)
+    ]

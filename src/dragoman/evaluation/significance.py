@@ -21,8 +21,7 @@ from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from sacrebleu.significance import estimate_ci
 
 from dragoman.errors import DataError
-from dragoman.evaluation.corpus_scores import Row, check_aligned
-from dragoman.evaluation.metrics import Metric, build_metric, higher_is_better
+from dragoman.evaluation.metrics import Metric, Row, build_metric, check_aligned, higher_is_better
 
 _Numbers = npt.NDArray[np.float64]
 Verdict = Literal["baseline", "better", "worse", "no difference"]

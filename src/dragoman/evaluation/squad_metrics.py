@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from dragoman.errors import DataError
-from dragoman.evaluation.corpus_scores import Score
+from dragoman.evaluation.metrics import Score
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -14,7 +14,7 @@ from dragoman.inference.translator import Translator
 
 if TYPE_CHECKING:
     from dragoman.inference.classifier import Classification, Classifier
-    from dragoman.inference.completion import Completion
+    from dragoman.inference.completion_result import Completion
     from dragoman.inference.generator import GenerationWarning, Generator
     from dragoman.inference.perplexity import Perplexity
     from dragoman.inference.question_answerer import Answer, AnswerConfig, QuestionAnswerer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "question_answerer": ("Answer", "AnswerConfig", "QuestionAnswerer"),
     "classifier": ("Classification", "Classifier"),
-    "completion": ("Completion",),
+    "completion_result": ("Completion",),
     "generator": ("GenerationWarning", "Generator"),
     "perplexity": ("Perplexity",),
     "tagger": ("Tag", "Tagger"),

@@ -13,8 +13,8 @@ from dragoman.errors import ConfigError, DataError, warn
 from dragoman.inference.backends import as_backend
 from dragoman.inference.backends.sliding_context import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
-from dragoman.inference.completion import Completion, Limits, Prompt, build_completion, text_stream
-from dragoman.inference.engine import RequestRunner
+from dragoman.inference.completion_result import Completion, Limits, Prompt, build_completion, text_stream
+from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, require_list
 from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
 from dragoman.inference.scheduler import Request

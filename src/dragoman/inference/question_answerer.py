@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
+from dragoman.array_types import Bool, Float
 from dragoman.config import Config
 from dragoman.data.datasets.qa import Window, WindowConfig, make_windows, segment_ids
 from dragoman.data.tokenizers import LanguageTokenizer
@@ -19,7 +20,6 @@ from dragoman.errors import ConfigError
 from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
 from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, run_in_batches, warn_input
 from dragoman.models.task_heads import SpanLogits
-from dragoman.typing import Bool, Float
 
 _STREAM_CHUNK = 256
 """Questions of a stream that are sorted and batched together."""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from dragoman.data.readers.conllu import Heads
+from dragoman.decoding.choose_search import Search, build_search, run_search
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.decoding.search import Search, build_search, run_search
 from dragoman.errors import DragomanError
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 from dragoman.inference.backends.sliding_context import SlidingContext

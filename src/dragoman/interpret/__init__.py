@@ -1,5 +1,5 @@
 """Interpretation of models: attention, attributions, alignments, heads and beam searches."""
 
-from dragoman.interpret.recorder import AttentionCall, Trace, record
+from dragoman.interpret.attention_recorder import AttentionCall, Trace, record
 
 __all__ = ["AttentionCall", "Trace", "record"]

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from dragoman.array_types import Bool, Float
 from dragoman.config import merge, parse
 from dragoman.errors import ConfigError, DataError
-from dragoman.interpret.recorder import AttentionKind, AttentionMaps, attention_modules
+from dragoman.interpret.attention_recorder import AttentionKind, AttentionMaps, attention_modules
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, KeptHeads
 from dragoman.models.weights import get_weights
 from dragoman.nn.attention import MultiHeadAttention
-from dragoman.typing import Bool, Float
 
 _C = TypeVar("_C", EncoderDecoderConfig, DecoderOnlyConfig, EncoderOnlyConfig)
 PerHead = Float[Tensor, "layers heads"]

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dragoman.interpret.recorder import BuildFeatures, Ids, as_module, at_least_float32, eval_mode
+from dragoman.array_types import Float, Int
+from dragoman.interpret.attention_recorder import BuildFeatures, Ids, as_module, at_least_float32, eval_mode
 from dragoman.models.protocols import DecoderOnly, EncoderDecoder, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, UNK
-from dragoman.typing import Float, Int
 
 _BATCH_SIZE = 32
 """Outcomes whose gradients are computed at a time."""

@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dragoman.array_types import Float, Int
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import DataError
+from dragoman.interpret.attention_recorder import Ids, eval_mode
 from dragoman.interpret.attribution import OutcomeQuery, repeat_row, replace_by_unk
 from dragoman.interpret.explain_text import (
     Contributions,
@@ -18,11 +20,9 @@ from dragoman.interpret.explain_text import (
     list_predictions,
     record_query,
 )
-from dragoman.interpret.recorder import Ids, eval_mode
 from dragoman.interpret.word_alignment import Words, without_each_word, words_of_ids
 from dragoman.models.special_symbols import BOS, EOS
 from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
-from dragoman.typing import Float, Int
 
 NUM_LABELS = 6
 """Most probable labels of a text that are attributed to words and tokens."""

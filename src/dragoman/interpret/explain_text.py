@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from dragoman.array_types import Float
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment_error_rate import Links
@@ -22,6 +23,15 @@ from dragoman.interpret.attention_heads import (
     is_punctuation,
     rollout,
 )
+from dragoman.interpret.attention_recorder import (
+    AttentionKind,
+    BuildFeatures,
+    ForwardPass,
+    Ids,
+    eval_mode,
+    record,
+    record_pairs,
+)
 from dragoman.interpret.attribution import (
     POINTS,
     OutcomeQuery,
@@ -33,15 +43,6 @@ from dragoman.interpret.attribution import (
     repeat_row,
 )
 from dragoman.interpret.beam_tree import SearchRecord
-from dragoman.interpret.recorder import (
-    AttentionKind,
-    BuildFeatures,
-    ForwardPass,
-    Ids,
-    eval_mode,
-    record,
-    record_pairs,
-)
 from dragoman.interpret.word_alignment import (
     Words,
     WordWeights,
@@ -54,7 +55,6 @@ from dragoman.interpret.word_alignment import (
     words_of_ids,
 )
 from dragoman.models.protocols import DecoderOnly, EncoderDecoder
-from dragoman.typing import Float
 
 ExplainedTask = Literal["translation", "continuation", "label", "tags", "answer"]
 MAX_INTEGRATED_TOKENS = 100_000

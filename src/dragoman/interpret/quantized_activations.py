@@ -13,11 +13,11 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor, nn
 
-from dragoman.interpret.recorder import attention_modules
-from dragoman.models.quantization import ComputeType
+from dragoman.array_types import Float
+from dragoman.interpret.attention_recorder import attention_modules
+from dragoman.models.weight_quantization import ComputeType
 from dragoman.nn.embedding import Unembedding
 from dragoman.nn.kv_cache import KVCache
-from dragoman.typing import Float
 
 Activations = Float[Tensor, "*positions width"]
 INT8_MAX = 127

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dragoman.array_types import Float
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.decoding import score_targets
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment_error_rate import Links, alignment_agreement
 from dragoman.interpret.attention_heads import mean_over_heads
-from dragoman.interpret.recorder import BuildFeatures, ForwardPass, as_module, eval_mode, pad_sequences
+from dragoman.interpret.attention_recorder import BuildFeatures, ForwardPass, as_module, eval_mode, pad_sequences
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.special_symbols import BOS, EOS, UNK
-from dragoman.typing import Float
 
 WordWeights = Float[Tensor, "target_words source_words"]
 LinkFunction = Callable[[WordWeights], Links]

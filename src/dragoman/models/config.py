@@ -7,7 +7,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from dragoman.config import Config
 from dragoman.nn.attention import FullConfig
-from dragoman.nn.attention_scores import ScaledDotConfig, ScoreConfig
+from dragoman.nn.attention_score_functions import ScaledDotConfig, ScoreConfig
 from dragoman.nn.blocks import NormPosition
 from dragoman.nn.feed_forward import ActivationName
 from dragoman.nn.norms import NormName

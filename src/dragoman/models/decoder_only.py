@@ -12,12 +12,12 @@ from typing import Self, final
 import torch
 from torch import Tensor, nn
 
+from dragoman.array_types import BeamTokens, Bool, Float, Int, Lengths, SourceIds, StepLogits, Tokens
 from dragoman.models.decoder_state import DecoderState, Layers
 from dragoman.nn.attention import PositionIds
 from dragoman.nn.blocks import DecoderBlock
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import document_mask
-from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceIds, StepLogits, Tokens
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from dragoman.array_types import BeamTokens, Bool, Int
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.masks import left_padding_mask
-from dragoman.typing import BeamTokens, Bool, Int
 
 Layers = tuple[KVCache, ...]
 

@@ -11,6 +11,7 @@ from typing import Self, final
 import torch
 from torch import Tensor, nn
 
+from dragoman.array_types import BeamTokens, Bool, Float, Int, Lengths, SourceFeatures, SourceIds, StepLogits, TargetIds
 from dragoman.errors import DataError
 from dragoman.models.decoder_state import DecoderState, Layers
 from dragoman.nn.attention import MultiHeadAttention, PositionIds, RelationIds
@@ -18,7 +19,6 @@ from dragoman.nn.blocks import DecoderBlock, EncoderBlock, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.positions.tree import token_depths, token_relations
-from dragoman.typing import BeamTokens, Bool, Float, Int, Lengths, SourceFeatures, SourceIds, StepLogits, TargetIds
 
 
 @dataclass(frozen=True)

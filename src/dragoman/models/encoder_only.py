@@ -6,11 +6,11 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from dragoman.array_types import Float, Lengths, Tokens
 from dragoman.nn.blocks import EncoderBlock, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feed_forward import ActivationName, activation_function
 from dragoman.nn.masks import padding_mask
-from dragoman.typing import Float, Lengths, Tokens
 
 
 @final

@@ -10,8 +10,8 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from dragoman.array_types import BeamTokens, Float, Lengths, SourceIds, StepLogits, TargetIds
 from dragoman.models.protocols import EncoderDecoder, EnsembleParts
-from dragoman.typing import BeamTokens, Float, Lengths, SourceIds, StepLogits, TargetIds
 
 
 def log_mean_probability(

@@ -25,7 +25,7 @@ from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
 from dragoman.models.weights import build_tied_embeddings, initialize_weights
 from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
-from dragoman.nn.attention_scores import Score, build_score
+from dragoman.nn.attention_score_functions import Score, build_score
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.feed_forward import FeedForward

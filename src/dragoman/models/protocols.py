@@ -11,8 +11,18 @@ from typing import Any, Protocol, Self, TypeVar, final, runtime_checkable
 
 import numpy as np
 
+from dragoman.array_types import (
+    BeamTokens,
+    Float,
+    Int,
+    Lengths,
+    SourceFeatures,
+    SourceIds,
+    StepLogits,
+    TargetIds,
+    Tensor,
+)
 from dragoman.errors import DataError, RunError
-from dragoman.typing import BeamTokens, Float, Int, Lengths, SourceFeatures, SourceIds, StepLogits, TargetIds, Tensor
 
 
 @runtime_checkable

@@ -11,10 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from dragoman.array_types import Bool, Float, Int, Lengths, Tokens
 from dragoman.config import Config
 from dragoman.models.protocols import DecoderOnly
 from dragoman.nn.dropout import Dropout
-from dragoman.typing import Bool, Float, Int, Lengths, Tokens
 
 Pooling = Literal["first", "mean", "last"]
 HiddenStates = Float[Tensor, "batch positions size"]

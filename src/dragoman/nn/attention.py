@@ -14,9 +14,9 @@ from typing import Literal, Protocol, final, runtime_checkable
 
 from torch import Tensor, nn
 
+from dragoman.array_types import Bool, Float, Int
 from dragoman.config import Config
-from dragoman.nn.attention_scores import Logits, MappedKeys, MappedQueries, Score
-from dragoman.nn.functional import (
+from dragoman.nn.attention_functions import (
     AttentionOutput,
     Bias,
     Mask,
@@ -27,11 +27,11 @@ from dragoman.nn.functional import (
     map_query_chunks,
     reference_attention,
 )
+from dragoman.nn.attention_score_functions import Logits, MappedKeys, MappedQueries, Score
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.positions.rotary import RotaryPositions
 from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.tree import TreeBias
-from dragoman.typing import Bool, Float, Int
 
 PositionIds = Int[Tensor, "#rows positions"]
 KeyMask = Bool[Tensor, "#rows 1 #queries keys"]

@@ -5,12 +5,12 @@ from typing import Literal, final
 
 from torch import Tensor, nn
 
+from dragoman.array_types import Bool, Float
 from dragoman.nn.attention import KeyMask, MultiHeadAttention, PositionIds, RelationIds
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.embedding import TokenEmbedding
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.kv_cache import KVCache
-from dragoman.typing import Bool, Float
 
 Hidden = Float[Tensor, "rows positions size"]
 NormPosition = Literal["pre", "post"]

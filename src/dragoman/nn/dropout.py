@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.nn.cpu_ops import CpuDropout, cpu_ops_for
-from dragoman.typing import Int, Shaped
+from dragoman.array_types import Int, Shaped
+from dragoman.nn.cpu_training_ops import CpuDropout, cpu_ops_for
 
 _LEVELS: Final = 2**16
 # Odd multipliers as signed integers: the golden ratio in 64 bits, and two of SplitMix64 (Steele, Lea and Flood, 2014).

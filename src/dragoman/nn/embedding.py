@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dragoman.array_types import Float, Int
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.positions.learned import LearnedPositions
 from dragoman.nn.positions.sinusoidal import SinusoidalPositions
 from dragoman.nn.positions.tree import DepthEmbedding
-from dragoman.typing import Float, Int
 
 Vectors = Float[Tensor, "rows positions size"]
 

@@ -5,8 +5,8 @@ from typing import Literal, assert_never, final
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dragoman.array_types import Float
 from dragoman.nn.dropout import Dropout
-from dragoman.typing import Float
 
 ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]
 

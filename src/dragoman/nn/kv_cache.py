@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dragoman.typing import Float, Int
+from dragoman.array_types import Float, Int
 
 
 @dataclass(frozen=True)

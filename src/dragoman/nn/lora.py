@@ -13,9 +13,9 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from dragoman.array_types import Float
 from dragoman.config import Config
 from dragoman.errors import ConfigError
-from dragoman.typing import Float
 
 LoraTarget = Literal["query", "key", "value", "output", "inner", "gate", "outer"]
 """Linear maps by their names in attention and feed-forward layers."""

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from dragoman.typing import Bool, Int
+from dragoman.array_types import Bool, Int
 
 
 def distances(

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.data.batching.batch_streams import BatchStream
-from dragoman.data.batching.token_batches import Batch
-from dragoman.tasks.training_setup import TrainingSetup
+from dragoman.data.batching.token_budget_batches import Batch
+from dragoman.tasks.training_components import TrainingSetup
 from dragoman.training.distributed import WorkerGroup
 from dragoman.training.step import B
 

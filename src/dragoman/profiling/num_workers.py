@@ -6,8 +6,8 @@ from typing import Final
 import torch
 
 from dragoman.errors import ConfigError
-from dragoman.profiling.estimate import training_flops
-from dragoman.profiling.memory import peak_bytes
+from dragoman.profiling.measured_memory import peak_bytes
+from dragoman.profiling.memory_and_time_estimate import training_flops
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup
 from dragoman.training.launch import worker_rank

@@ -11,7 +11,7 @@ import torch
 from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.models.config import DecoderOnlyConfig, NoPositionsConfig
 from dragoman.models.factory import build_decoder_only
-from dragoman.models.quantization import ComputeType
+from dragoman.models.weight_quantization import ComputeType
 
 BLOCK_BYTES = 2**26
 """Bytes that a thread reads in one pass: more than the caches contain."""

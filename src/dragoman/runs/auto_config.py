@@ -11,12 +11,12 @@ import torch
 
 from dragoman.config import Tree, merge
 from dragoman.data.datasets.text import prepare_text
-from dragoman.data.preprocessing.cleaned_texts import PreparedData, prepare_data
+from dragoman.data.preprocessing.load_cleaned_texts import PreparedData, prepare_data
 from dragoman.data.tokenizers import BpeConfig, UnigramConfig
 from dragoman.errors import ConfigError
-from dragoman.profiling.memory import available_bytes, format_bytes, resident_bytes
-from dragoman.profiling.plan import RESERVE, Plan, build_plan, max_batch_tokens
-from dragoman.profiling.profile import Profile, ProfileRequest, run_profiler
+from dragoman.profiling.measured_memory import available_bytes, format_bytes, resident_bytes
+from dragoman.profiling.training_plan import RESERVE, Plan, build_plan, max_batch_tokens
+from dragoman.profiling.training_profile import Profile, ProfileRequest, run_profiler
 from dragoman.runs.config import get_value, is_set, nest, parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import PRESETS
@@ -45,7 +45,7 @@ AUTO_SECONDS, PLAN_SECONDS = 1.0, 6.0
 PROFILER: Final = """
 import sys, pathlib
 import dragoman.cli.main, dragoman.cli.training_display, dragoman.runs.train
-from dragoman.profiling.profiling_process import write_profile
+from dragoman.profiling.profiling_subprocess import write_profile
 from dragoman.runs.folder import RunFolder
 write_profile(RunFolder(pathlib.Path(sys.argv[1])))
 """

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 
-from dragoman.profiling.estimate import model_cost
+from dragoman.profiling.memory_and_time_estimate import model_cost
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
 

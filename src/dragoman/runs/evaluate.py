@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import ConfigError
 from dragoman.evaluation import Bleu, Metric, PairedResult, Score, check_aligned, compare_systems, corpus_score
 from dragoman.evaluation.error_analysis import ErrorAnalysis, analyze_errors
 from dragoman.inference.translator import Translator
-from dragoman.interpret.recorder import ForwardPass, record_pairs
+from dragoman.interpret.attention_recorder import ForwardPass, record_pairs
 from dragoman.interpret.report.serialization import SentencePasses
 from dragoman.runs.load import load
 

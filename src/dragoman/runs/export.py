@@ -13,14 +13,14 @@ import yaml
 from dragoman import cpu_library
 from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.config import Tree
-from dragoman.data.preprocessing.cleaned_texts import prepare_data
-from dragoman.data.readers.parallel_corpus import read_corpus
-from dragoman.data.readers.parallel_files import ParallelFiles
+from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
+from dragoman.data.readers.corpus_formats import read_corpus
+from dragoman.data.readers.two_text_files import ParallelFiles
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.backends import cpu_backend
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
-from dragoman.models.quantization import ComputeType, load_arrays, quantize_weights, save_arrays
+from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
 from dragoman.runs.folder import FORMAT_KEY, FORMAT_VERSION, RunFolder
 from dragoman.runs.model_card import describe_model
 from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig

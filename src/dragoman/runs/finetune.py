@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from dragoman.config import Tree, merge
-from dragoman.data.preprocessing.cleaned_texts import prepare_data, read_index
+from dragoman.data.preprocessing.load_cleaned_texts import prepare_data, read_index
 from dragoman.errors import ConfigError
 from dragoman.runs.auto_config import (
     CPU_BATCH_TOKENS,
@@ -21,7 +21,7 @@ from dragoman.runs.config import get_value, is_set, parse_experiment, resolve_co
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree
 from dragoman.tasks.config import Experiment, TranslationConfig
-from dragoman.tasks.initialization import read_initial_experiment, without_dropout
+from dragoman.tasks.initial_weights import read_initial_experiment, without_dropout
 from dragoman.tasks.task import cache_dir
 
 FINETUNING_STEPS = 1_000

@@ -21,16 +21,16 @@ from dragoman.inference.classifier import Classifier
 from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.question_answerer import QuestionAnswerer
-from dragoman.inference.source_features import check_source_features
+from dragoman.inference.source_dependency_trees import check_source_features
 from dragoman.inference.tagger import Tagger
 from dragoman.inference.translator import MAX_SEGMENT_LENGTH, Translator
+from dragoman.interpret.attention_recorder import Ids, as_module
 from dragoman.interpret.beam_tree import SearchRecord, record_search
 from dragoman.interpret.explain_task_heads import explain_answer, explain_label, explain_tags
 from dragoman.interpret.explain_text import Explanation, explain_continuation, explain_translation
 from dragoman.interpret.quantized_activations import round_activations
-from dragoman.interpret.recorder import Ids, as_module
-from dragoman.models.quantization import ComputeType
-from dragoman.profiling.estimate import count_parameters
+from dragoman.models.weight_quantization import ComputeType
+from dragoman.profiling.memory_and_time_estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load_cpu_backend, load_torch_model
 from dragoman.runs.model_card import describe_model

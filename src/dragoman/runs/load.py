@@ -16,7 +16,7 @@ from dragoman.inference.backends.cpu_ensemble import CpuEnsemble
 from dragoman.inference.backends.shortlist_backend import ShortlistBackend
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.translator import Translator
-from dragoman.models.quantization import ComputeType, dequantize_weights, load_arrays
+from dragoman.models.weight_quantization import ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder
 
 if TYPE_CHECKING:

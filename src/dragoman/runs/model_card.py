@@ -16,7 +16,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
 from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.nn.cpu_ops import cpu_ops_instruction_set
+from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load
 from dragoman.tasks.config import ModelConfig

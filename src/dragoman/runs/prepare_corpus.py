@@ -12,11 +12,11 @@ from typing import final
 
 from dragoman.atomic_files import file_lock, write_atomically, write_error
 from dragoman.config import Tree, merge
-from dragoman.data.cleaning import CleaningReport
+from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.fingerprints import file_fingerprint
-from dragoman.data.preprocessing.block_cleaning import BLOCK_SIZE
-from dragoman.data.preprocessing.cleaned_texts import (
+from dragoman.data.preprocessing.cleaning_tasks import BLOCK_SIZE
+from dragoman.data.preprocessing.load_cleaned_texts import (
     FORMAT,
     FORMAT_VERSION,
     INDEX_FILE,
@@ -38,7 +38,7 @@ from dragoman.runs.config import is_set, parse_experiment
 from dragoman.runs.finetune import apply_init_from
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import TranslationConfig
-from dragoman.tasks.initialization import initial_tokenizer, without_dropout
+from dragoman.tasks.initial_weights import initial_tokenizer, without_dropout
 
 KEY_LENGTH = 16
 """Characters of the hash that distinguishes the intermediate files of one preparation from those of another."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from dragoman.array_types import Float
 from dragoman.atomic_files import write_atomically
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.translator import Translator
@@ -21,14 +22,13 @@ from dragoman.interpret.attention_heads import (
     pruned_weights,
     select_heads,
 )
-from dragoman.interpret.recorder import as_module, eval_mode, pad_sequences
+from dragoman.interpret.attention_recorder import as_module, eval_mode, pad_sequences
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.models.weights import save_tensors, set_weights
-from dragoman.profiling.estimate import count_parameters
+from dragoman.profiling.memory_and_time_estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
-from dragoman.typing import Float
 
 _BATCH_SIZE = 32
 """Pairs per batch."""

@@ -16,7 +16,7 @@ from dragoman.errors import RunError, warn
 from dragoman.evaluation import Score
 from dragoman.models.weights import save_tensors
 from dragoman.profiling.batch_cost import use_batches
-from dragoman.profiling.estimate import build_meta_model, estimate_training
+from dragoman.profiling.memory_and_time_estimate import build_meta_model, estimate_training
 from dragoman.profiling.num_workers import choose_num_workers, record_peak_memory
 from dragoman.runs.auto_config import resolve_batch_tokens
 from dragoman.runs.config import corpus_settings, nest, read_settings
@@ -34,7 +34,7 @@ from dragoman.runs.model_card import (
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import TaskData
-from dragoman.tasks.training_setup import TrainingSetup, prepare_state
+from dragoman.tasks.training_components import TrainingSetup, prepare_state
 from dragoman.training.callbacks import (
     Callback,
     EndEvent,

@@ -9,19 +9,19 @@ import numpy as np
 from torch import Tensor
 
 from dragoman.data.batching.corpus_mixing import CorpusWeights, locate_line, row_ends, temperature_weights
-from dragoman.data.cleaning import CleaningReport
+from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.config import DataConfig, PreparedFolder
 from dragoman.data.datasets.dependency_trees import FeatureStore, StoredFeatures, prepare_source_features
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.preprocessing.cleaned_texts import PreparedData, TokenizedText, prepare_data
+from dragoman.data.preprocessing.load_cleaned_texts import PreparedData, TokenizedText, prepare_data
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
-from dragoman.data.readers.parallel_corpus import ParallelCorpus, corpus_name
-from dragoman.data.readers.parallel_files import ParallelFiles
+from dragoman.data.readers.corpus_formats import ParallelCorpus, corpus_name
 from dragoman.data.readers.shards import resolve_files
+from dragoman.data.readers.two_text_files import ParallelFiles
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference.segmentation import MAX_LINE_LENGTH
+from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
 from dragoman.tasks.task import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
 
 

@@ -9,12 +9,12 @@ from typing import Any, Protocol, Self, TypeVar, final
 import torch
 from torch import nn
 
-from dragoman.data.cleaning import CleaningReport
+from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
-from dragoman.models.quantization import SCALE_SUFFIX
+from dragoman.models.weight_quantization import SCALE_SUFFIX
 from dragoman.models.weights import load_tensors, set_weights
-from dragoman.tasks.training_setup import TrainingSetup
+from dragoman.tasks.training_components import TrainingSetup
 
 _N = TypeVar("_N", bound=nn.Module)
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from dragoman.data.batching.batch_streams import EpochStream
-from dragoman.data.batching.token_batches import Batch, batches_in_order, pair_stream
+from dragoman.data.batching.token_budget_batches import Batch, batches_in_order, pair_stream
 from dragoman.data.datasets.dependency_trees import StoredFeatures
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.decoding import DecodingConfig
@@ -22,7 +22,7 @@ from dragoman.inference.translator import Translator
 from dragoman.models.ensemble import Ensemble
 from dragoman.nn.lora import merge_lora
 from dragoman.tasks.config import TranslationConfig, max_positions
-from dragoman.tasks.initialization import (
+from dragoman.tasks.initial_weights import (
     build_initial_model,
     build_translation_model,
     initial_tokenizer,
@@ -31,7 +31,7 @@ from dragoman.tasks.initialization import (
 )
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
 from dragoman.tasks.task import RunFiles, TaskDescription, load_weights
-from dragoman.tasks.training_setup import TrainingSetup, measure_likelihood
+from dragoman.tasks.training_components import TrainingSetup, measure_likelihood
 from dragoman.training.losses import build_translation_loss, cross_entropy_loss
 from dragoman.training.trainer import Validator
 

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dragoman.nn.cpu_ops import LOGIT_DTYPES, cpu_ops_for
+from dragoman.array_types import Float, Int
+from dragoman.nn.cpu_training_ops import LOGIT_DTYPES, cpu_ops_for
 from dragoman.training.precision import ROW_MULTIPLE, cast_rows
-from dragoman.typing import Float, Int
 
 CHUNK_BYTES = 8 * 2**20  # float32 logits of one chunk
 

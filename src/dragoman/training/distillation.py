@@ -19,10 +19,11 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from dragoman.array_types import Float, Int
 from dragoman.config import Config
-from dragoman.data.batching.token_batches import Batch
+from dragoman.data.batching.token_budget_batches import Batch
 from dragoman.models.ensemble import log_mean_probability
-from dragoman.nn.cpu_ops import LOGIT_DTYPES, cpu_ops_for
+from dragoman.nn.cpu_training_ops import LOGIT_DTYPES, cpu_ops_for
 from dragoman.training.chunked_loss import (
     LogitLoss,
     Logits,
@@ -35,7 +36,6 @@ from dragoman.training.chunked_loss import (
 )
 from dragoman.training.precision import Precision, cast_rows, output_matmul_dtype
 from dragoman.training.step import LossFunction, TrainableSeq2Seq, target_states
-from dragoman.typing import Float, Int
 
 TeacherLogits = Float[Tensor, "tokens vocabulary"]
 

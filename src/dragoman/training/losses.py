@@ -10,9 +10,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from dragoman.array_types import Bool, Float, Int, Lengths, Tokens
 from dragoman.config import Config
 from dragoman.data.batching.packing import TextBatch
-from dragoman.data.batching.token_batches import Batch
+from dragoman.data.batching.token_budget_batches import Batch
 from dragoman.data.datasets.labeled import LabeledBatch
 from dragoman.data.datasets.qa import SpanBatch
 from dragoman.data.datasets.tagged import TaggedBatch
@@ -27,7 +28,6 @@ from dragoman.training.distillation import DistillationConfig, distillation_loss
 from dragoman.training.precision import Precision, output_matmul_dtype
 from dragoman.training.r_drop import RDropConfig, r_drop_loss
 from dragoman.training.step import B, LossFunction, TrainableSeq2Seq, target_states
-from dragoman.typing import Bool, Float, Int, Lengths, Tokens
 
 _States = tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]
 """Last hidden state and label of every predicted token."""

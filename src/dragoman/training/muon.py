@@ -17,11 +17,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
+from dragoman.array_types import Float
 from dragoman.config import Config
 from dragoman.models.task_heads import Head
 from dragoman.nn.embedding import Unembedding, lookup_parameters
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, full_tensor, is_shard, shard_like
-from dragoman.typing import Float
 
 LearningRate = Annotated[float, Field(gt=0.0, description="peak learning rate")]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]

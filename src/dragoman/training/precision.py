@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from dragoman.nn.cpu_ops import cpu_ops_for
-from dragoman.typing import Float
+from dragoman.array_types import Float
+from dragoman.nn.cpu_training_ops import cpu_ops_for
 
 MIN_WEIGHTS: Final = 64 * 64
 """Size of a weight matrix below which rounding takes longer than it saves."""

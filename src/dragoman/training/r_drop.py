@@ -15,8 +15,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from dragoman.array_types import Float, Int
 from dragoman.config import Config
-from dragoman.data.batching.token_batches import Batch
+from dragoman.data.batching.token_budget_batches import Batch
 from dragoman.training.chunked_loss import (
     LogitLoss,
     Logits,
@@ -27,7 +28,6 @@ from dragoman.training.chunked_loss import (
 )
 from dragoman.training.precision import Precision, output_matmul_dtype
 from dragoman.training.step import LossFunction, TrainableSeq2Seq, target_states
-from dragoman.typing import Float, Int
 
 
 class RDropConfig(Config):

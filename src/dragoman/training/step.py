@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dragoman.data.batching.token_batches import Batch
+from dragoman.array_types import Float, Int, Lengths, SourceIds, TargetIds
+from dragoman.data.batching.token_budget_batches import Batch
 from dragoman.errors import ConfigError
 from dragoman.models.protocols import needs_source_features, source_arguments
 from dragoman.nn.dropout import dropout_keys
@@ -23,7 +24,6 @@ from dragoman.training.chunked_loss import Loss, OutputProjection
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, gather_tensors
 from dragoman.training.optimizers import Optimizer
 from dragoman.training.precision import Precision, autocast, bfloat16_linear_layers
-from dragoman.typing import Float, Int, Lengths, SourceIds, TargetIds
 
 CompileMode = Literal["cuda_graphs"] | bool
 """Whether `torch.compile` compiles the model, and whether CUDA graphs replay its kernels."""

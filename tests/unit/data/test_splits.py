@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.readers.labeled import LabeledLines, LabeledText, read_labeled
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.splits import SplitConfig, default_valid_size, read_splits
 from dragoman.errors import DataError
 

@@ -15,7 +15,7 @@ from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.scheduler import Request, Scheduler, run_in_order
 from tests.fake_models import PrefixModel
 from tests.property_settings import examples
-from tests.unit.inference.test_engine import DAMAGED, WANTED, Slow, alone, assert_same
+from tests.unit.inference.test_engine_thread import DAMAGED, WANTED, Slow, alone, assert_same
 
 PAIRS = [("two dogs and a cat", "zwei Hunde und eine Katze")]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError, MissingExtraError
-from dragoman.inference.segmentation import Layout, build_splitter
+from dragoman.inference.text_segmentation import Layout, build_splitter
 
 WHITE = st.sampled_from(["", " ", "\t", "  ", "\n", "\n\n", "\r\n", "\n    ", "\u3000", "\x0c", "\u2028"])
 SENTENCES = st.sampled_from(

@@ -177,7 +177,7 @@ def test_long_text_is_translated_in_segments(tokenizer, choices):
 
 
 def _cut(small: Translator, text: str) -> list[str]:
-    from dragoman.inference.segmentation import split_long_text
+    from dragoman.inference.text_segmentation import split_long_text
 
     return split_long_text(text, lambda piece: len(small.tokenizer.source.encode(piece)) <= 11)
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from dragoman.interpret.attention_recorder import record_pairs
 from dragoman.interpret.attribution import (
     completeness_error,
     gradient_times_input,
     integrated_gradients,
     query_translation,
 )
-from dragoman.interpret.recorder import record_pairs
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from tests.fake_models import SYMBOLS

@@ -8,7 +8,7 @@ import torch
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.errors import DataError
 from dragoman.interpret.explain_text import explain_translation
-from dragoman.interpret.report.html import render_explanations
+from dragoman.interpret.report.html_page import render_explanations
 from dragoman.interpret.report.serialization import ExplainedSystem, explanations_to_dict
 from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig

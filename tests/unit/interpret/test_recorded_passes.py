@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.decoding import score_targets
-from dragoman.interpret.recorder import pad_sequences, record_pairs
+from dragoman.interpret.attention_recorder import pad_sequences, record_pairs
 from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.nn.sparse.linformer import LinformerConfig
 from tests.random_models import NO_DROPOUT, random_transformer

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dragoman.data.tokenizers import BpeConfig, CharacterConfig, LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment_error_rate import GoldAlignment, alignment_scores
-from dragoman.interpret.recorder import ForwardPass, record_pairs
+from dragoman.interpret.attention_recorder import ForwardPass, record_pairs
 from dragoman.interpret.word_alignment import (
     AlignmentHead,
     RankedHead,

@@ -5,7 +5,7 @@ import pytest
 from dragoman.config import kinds_of, parse
 from dragoman.errors import ConfigError
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
-from dragoman.nn.attention_scores import AdditiveConfig, CosineConfig
+from dragoman.nn.attention_score_functions import AdditiveConfig, CosineConfig
 
 NONE = {"kind": "none"}
 

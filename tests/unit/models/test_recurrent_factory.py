@@ -10,7 +10,7 @@ from dragoman.errors import ConfigError
 from dragoman.models.protocols import EncoderDecoder, Memory, State
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
-from dragoman.nn.attention_scores import AdditiveConfig, DotConfig
+from dragoman.nn.attention_score_functions import AdditiveConfig, DotConfig
 from dragoman.nn.dropout import Dropout
 from dragoman.training.step import TrainableSeq2Seq
 

@@ -5,7 +5,7 @@ import torch
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentMemory
-from dragoman.nn.attention_scores import AdditiveConfig, ScaledDotConfig
+from dragoman.nn.attention_score_functions import AdditiveConfig, ScaledDotConfig
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_recurrent_models import NO_DROPOUT, random_recurrent
 

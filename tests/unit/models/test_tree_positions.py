@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from dragoman.array_types import SourceFeatures
 from dragoman.config import parse
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TreeConfig
@@ -10,7 +11,6 @@ from dragoman.models.factory import build_encoder_decoder
 from dragoman.models.protocols import EncoderDecoder, needs_source_features, source_arguments
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
-from dragoman.typing import SourceFeatures
 from tests.attention_variants import PATTERNS, SCORES
 from tests.random_models import random_transformer
 

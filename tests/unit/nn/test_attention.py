@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dragoman.nn.attention import FullAttention, MultiHeadAttention
-from dragoman.nn.attention_scores import DotScore
+from dragoman.nn.attention_score_functions import DotScore
 from dragoman.nn.masks import causal_mask, padding_mask
 from tests.reference_layers import attention
 

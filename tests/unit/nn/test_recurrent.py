@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.attention_scores import AdditiveConfig, DotConfig, ScoreConfig, build_score
+from dragoman.nn.attention_score_functions import AdditiveConfig, DotConfig, ScoreConfig, build_score
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.masks import padding_mask
-from dragoman.nn.recurrent.attention import AttentionMemory, SourceAttention
 from dragoman.nn.recurrent.cells import (
     CellWeights,
     cell_step,
@@ -21,6 +20,7 @@ from dragoman.nn.recurrent.cells import (
 )
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer
 from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder, bidirectional_reference
+from dragoman.nn.recurrent.global_attention import AttentionMemory, SourceAttention
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
 

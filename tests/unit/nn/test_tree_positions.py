@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.array_types import SourceFeatures
 from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.sinusoidal import sinusoidal_positions
 from dragoman.nn.positions.tree import (
@@ -16,7 +17,6 @@ from dragoman.nn.positions.tree import (
     token_relations,
     tree_relations,
 )
-from dragoman.typing import SourceFeatures
 from tests.trees import Heads, depth, forests, path_to_root, relation
 
 some_forests = st.lists(forests(most=11), min_size=1, max_size=3)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.batching.packing import TextBatch
-from dragoman.data.batching.token_batches import Batch, pair_stream
+from dragoman.data.batching.token_budget_batches import Batch, pair_stream
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.profiling.batch_cost import (
     PARTS,

@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError, RunError
 from dragoman.inference import TranslationWarning
 from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.models.config import EncoderDecoderConfig
-from dragoman.models.quantization import dequantize_weights, load_arrays
+from dragoman.models.weight_quantization import dequantize_weights, load_arrays
 from dragoman.runs.export import export_run
 from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
 from tests.untrained_runs import finished_run

@@ -7,7 +7,7 @@ import torch
 
 from dragoman.config import merge
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.readers.parallel_files import Example
+from dragoman.data.readers.two_text_files import Example
 from dragoman.data.tokenizers import WordConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.errors import ConfigError, RunError
@@ -15,7 +15,7 @@ from dragoman.models.weights import get_weights, load_tensors
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from, auto_configure_finetuning
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.initialization import build_initial_model, initial_tokenizer, initial_weights, load_teachers
+from dragoman.tasks.initial_weights import build_initial_model, initial_tokenizer, initial_weights, load_teachers
 from tests.small_runs import write_corpus
 from tests.untrained_runs import finished_run
 

@@ -9,7 +9,7 @@ import torch
 
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.errors import DataError, RunError
-from dragoman.nn.cpu_ops import without_cpu_ops
+from dragoman.nn.cpu_training_ops import without_cpu_ops
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.model_card import collect_environment, environment_changes

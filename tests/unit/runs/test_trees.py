@@ -9,7 +9,7 @@ import torch
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, RunError
-from dragoman.profiling.estimate import model_cost
+from dragoman.profiling.memory_and_time_estimate import model_cost
 from dragoman.runs.config import parse_experiment, resolve_corpus_paths
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.train import train_and_score

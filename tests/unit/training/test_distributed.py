@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batching.token_batches import collate
+from dragoman.array_types import SourceFeatures
+from dragoman.data.batching.token_budget_batches import collate
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.errors import ConfigError
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
 from dragoman.training.fsdp import enable_gradient_checkpointing
-from dragoman.typing import SourceFeatures
 from tests.worker_training import FIRST, Options, as_json, train_run
 
 ROOT = Path(__file__).parents[3]

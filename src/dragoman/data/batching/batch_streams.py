@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dragoman.array_types import SourceFeatures
 from dragoman.errors import DataError
-from dragoman.typing import SourceFeatures
 
 _B = TypeVar("_B")
 _B_co = TypeVar("_B_co", covariant=True)

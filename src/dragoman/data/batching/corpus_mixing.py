@@ -14,7 +14,7 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.data.batching.batch_streams import Rows
-from dragoman.data.readers.parallel_corpus import ParallelCorpus
+from dragoman.data.readers.corpus_formats import ParallelCorpus
 
 _SAMPLING_KEY, _PERMUTATION_KEY = 0x3A11, 0x0DE2
 """Added to the seed, so that these draws are independent of the order of the batches."""

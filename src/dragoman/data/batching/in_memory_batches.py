@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.data.batching.batch_streams import Epoch, EpochStream, Rows
-from dragoman.data.batching.token_batches import LengthArray, plan_batches, plan_batches_in_order
+from dragoman.data.batching.token_budget_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import PAD
 from dragoman.errors import DataError

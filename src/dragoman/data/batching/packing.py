@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dragoman.array_types import Bool, Lengths, Tokens
 from dragoman.data.batching.batch_streams import Epoch, EpochStream, RowBatch, Rows
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
-from dragoman.typing import Bool, Lengths, Tokens
 
 Windows = NDArray[np.int64]
 """One window per row: first position in the packed text, and the position after the last."""

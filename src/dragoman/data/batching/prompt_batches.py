@@ -10,7 +10,7 @@ import torch
 from dragoman.data.batching.batch_streams import EpochStream, Rows
 from dragoman.data.batching.in_memory_batches import example_stream, examples_in_order
 from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
-from dragoman.data.batching.token_batches import LengthArray
+from dragoman.data.batching.token_budget_batches import LengthArray
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 

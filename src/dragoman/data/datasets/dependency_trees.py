@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dragoman.array_types import SourceFeatures
 from dragoman.data.datasets.memory_map import Columns, RaggedArray, chunked, write_columns
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.readers.conllu import Heads, read_heads
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.data.tokenizers.vocabulary import WordModel
 from dragoman.errors import DataError
-from dragoman.typing import SourceFeatures
 
 _VERSION = 1
 _Rows = NDArray[np.int64]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from dragoman.array_types import Int, Lengths
 from dragoman.atomic_files import read_json, write_atomically
 from dragoman.data.batching.batch_streams import RowBatch, Rows
 from dragoman.data.batching.in_memory_batches import RaggedExamples, to_ragged
@@ -19,7 +20,6 @@ from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_label
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS
 from dragoman.errors import DataError
-from dragoman.typing import Int, Lengths
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 """Function from texts to ids, such as `LanguageTokenizer.encode_batch`."""

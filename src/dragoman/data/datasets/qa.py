@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from dragoman.array_types import Int, Lengths
 from dragoman.config import Config
 from dragoman.data.batching.batch_streams import RowBatch, Rows
 from dragoman.data.batching.in_memory_batches import RaggedExamples, to_ragged
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, SkippedAnswers, read_questions
-from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS, LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
-from dragoman.typing import Int, Lengths
 
 NUM_SPECIAL = 3
 """BOS, and EOS after the question and after the context."""

@@ -13,6 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from dragoman.array_types import Int, Lengths
 from dragoman.data.batching.batch_streams import RowBatch, Rows
 from dragoman.data.batching.in_memory_batches import RaggedExamples, pad_batch, to_ragged
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
@@ -20,7 +21,6 @@ from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.readers.tagged import TaggedCorpus, TaggedSentence, read_tagged
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import UNK, LanguageTokenizer
-from dragoman.typing import Int, Lengths
 
 IGNORED_LABEL = -1
 

@@ -10,8 +10,8 @@ from pydantic import Field
 from dragoman.atomic_files import open_or_build
 from dragoman.data.datasets.document_store import DocumentStore, TokenizedPassage
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
-from dragoman.data.readers.text import Passage, TextCorpus, TextFile, read_texts
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.line_reader import ReadWarnings
+from dragoman.data.readers.plain_text import Passage, TextCorpus, TextFile, read_texts
 from dragoman.data.splits import ValidationConfig
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError

@@ -14,10 +14,17 @@ from typing import Protocol, TypeVar, final
 import numpy as np
 
 from dragoman.config import Tree
-from dragoman.data.cleaning import MAX_SAMPLES, MIN_EXAMPLES, CleaningReport, leak_key, remove_empty, require_examples
+from dragoman.data.cleaning_rules import (
+    MAX_SAMPLES,
+    MIN_EXAMPLES,
+    CleaningReport,
+    leak_key,
+    remove_empty,
+    require_examples,
+)
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.preprocessing.block_cleaning import (
+from dragoman.data.preprocessing.cleaning_tasks import (
     BLOCK_SIZE,
     BlockTask,
     DeduplicateTask,
@@ -31,9 +38,9 @@ from dragoman.data.preprocessing.block_cleaning import (
     write_shard,
 )
 from dragoman.data.preprocessing.tokenize_corpus import TokenizeTask, tokenization_facts, tokenize_shard
-from dragoman.data.readers.parallel_corpus import ParallelCorpus, corpus_name, corpus_shards, read_corpus
-from dragoman.data.readers.parallel_files import Example
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.corpus_formats import ParallelCorpus, corpus_name, corpus_shards, read_corpus
+from dragoman.data.readers.line_reader import ReadWarnings
+from dragoman.data.readers.two_text_files import Example
 from dragoman.data.splits import default_valid_size
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.readers.text_lines import ReadWarnings, read_lines
+from dragoman.data.readers.line_reader import ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 JsonObject = Mapping[str, Any]

@@ -5,9 +5,9 @@ from typing import Literal
 
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import JsonObject, check_text, get_value, parse_object
-from dragoman.data.readers.parallel_files import Example
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.shards import Files, read_shard_lines
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.two_text_files import Example
 
 
 class ParallelJsonl(Config):

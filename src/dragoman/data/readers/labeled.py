@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import check_text, get_text, get_value, read_objects
-from dragoman.data.readers.text_lines import Encoding, ReadWarnings, read_lines, split_columns
+from dragoman.data.readers.line_reader import Encoding, ReadWarnings, read_lines, split_columns
 from dragoman.errors import DataError
 
 

@@ -8,9 +8,9 @@ from pydantic import model_validator
 
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import check_text
-from dragoman.data.readers.parallel_files import Example
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.shards import Files, resolve_files
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.two_text_files import Example
 from dragoman.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from dragoman.data.readers.json_fields import (
     parse_object,
     read_objects,
 )
-from dragoman.data.readers.text_lines import ReadWarnings, open_binary
+from dragoman.data.readers.line_reader import ReadWarnings, open_binary
 from dragoman.errors import DataError
 
 Mismatch = Literal["refuse", "skip"]

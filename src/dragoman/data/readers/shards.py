@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dragoman.data.readers.text_lines import ReadWarnings, read_lines
+from dragoman.data.readers.line_reader import ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 Files = Annotated[Path | Annotated[tuple[Path, ...], Field(min_length=1)], Field(union_mode="left_to_right")]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import check_text, get_list, read_objects
-from dragoman.data.readers.text_lines import Encoding, ReadWarnings, read_lines
+from dragoman.data.readers.line_reader import Encoding, ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 DOCUMENT_START = "-DOCSTART-"

@@ -6,9 +6,9 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.readers.parallel_files import Example
+from dragoman.data.readers.line_reader import ReadWarnings, split_columns
 from dragoman.data.readers.shards import Files, read_shard_lines
-from dragoman.data.readers.text_lines import ReadWarnings, split_columns
+from dragoman.data.readers.two_text_files import Example
 
 
 class ParallelTsv(Config):

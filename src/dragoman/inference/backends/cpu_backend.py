@@ -10,19 +10,19 @@ from typing import Any, final
 import numpy as np
 
 from dragoman import cpu_library
+from dragoman.array_types import Float, Int
 from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.config import LengthPenalty
-from dragoman.decoding.greedy_and_sampling import NextTokens
+from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
-from dragoman.decoding.logits_processors import SamplingStep, sample_next
-from dragoman.decoding.numpy_operations import NumpyOperations, log_normalizers
+from dragoman.decoding.logits_numpy import NumpyOperations, log_normalizers
+from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference.backends.protocol import Shortlists, TokenIds
 from dragoman.models.protocols import TopK, non_finite_logits_error
-from dragoman.models.quantization import ComputeType
 from dragoman.models.special_symbols import BOS, EOS, PAD
-from dragoman.typing import Float, Int
+from dragoman.models.weight_quantization import ComputeType
 
 MAX_THREADS = 1024
 THREADS = "DRAGOMAN_THREADS"

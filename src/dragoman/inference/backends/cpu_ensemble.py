@@ -8,18 +8,18 @@ from typing import Any, final
 
 import numpy as np
 
+from dragoman.array_types import Float, Int
 from dragoman.data.readers.conllu import Heads
+from dragoman.decoding.batched_dataclass import RowBatch
 from dragoman.decoding.config import LengthPenalty
-from dragoman.decoding.greedy_and_sampling import NextTokens
+from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.logits_processors import SamplingStep, sample_next
-from dragoman.decoding.numpy_operations import NumpyOperations, log_normalizers, top_k_sorted
-from dragoman.decoding.row_batch import RowBatch
+from dragoman.decoding.logits_numpy import NumpyOperations, log_normalizers, top_k_sorted
+from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.inference.backends.cpu_backend import score_by_steps
 from dragoman.inference.backends.protocol import Shortlists, TokenIds
 from dragoman.models.protocols import EnsembleParts, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS
-from dragoman.typing import Float, Int
 
 SENTENCES_PER_BLOCK = 16
 """Sentences whose logits are averaged together: intermediate results stay in a cache."""

@@ -6,12 +6,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from dragoman.array_types import Int
 from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.config import LengthPenalty
-from dragoman.decoding.greedy_and_sampling import SamplingBackend
+from dragoman.decoding.greedy_search import SamplingBackend
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.models.protocols import Backend, M, S
-from dragoman.typing import Int
 
 TokenIds = Sequence[int]
 Shortlists = Sequence[Int[np.ndarray, "_"]]

@@ -6,15 +6,15 @@ from typing import Any, final
 
 import numpy as np
 
+from dragoman.array_types import Int
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding.config import LengthPenalty
-from dragoman.decoding.greedy_and_sampling import NextTokens
+from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.logits_processors import SamplingStep
+from dragoman.decoding.sampling import SamplingStep
 from dragoman.inference.backends.protocol import InferenceBackend, Shortlists, TokenIds
 from dragoman.models.protocols import TopK
-from dragoman.typing import Int
 
 
 @final

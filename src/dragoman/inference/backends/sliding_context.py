@@ -13,11 +13,11 @@ from typing import Any, final
 
 import numpy as np
 
-from dragoman.decoding.greedy_and_sampling import NextTokens
-from dragoman.decoding.logits_processors import SamplingStep
-from dragoman.decoding.row_batch import RowBatch
+from dragoman.array_types import Int
+from dragoman.decoding.batched_dataclass import RowBatch
+from dragoman.decoding.greedy_search import NextTokens
+from dragoman.decoding.sampling import SamplingStep
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
-from dragoman.typing import Int
 
 
 def tokens_after_slide(context: int) -> int:

@@ -15,20 +15,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from dragoman.array_types import Bool, Int, SourceFeatures
 from dragoman.data.datasets.dependency_trees import Starts, build_source_features, word_start_mask
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.forced_decoding import score_outputs, score_tokens
-from dragoman.decoding.greedy_and_sampling import NextTokens
+from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
-from dragoman.decoding.logits_processors import SamplingStep, sample_next
-from dragoman.decoding.torch_operations import TorchOperations, top_k_tokens
+from dragoman.decoding.logits_torch import TorchOperations, top_k_tokens
+from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.inference.backends.protocol import Shortlists, TokenIds
 from dragoman.inference.length_batches import run_in_batches
 from dragoman.models.protocols import TopK, needs_source_features, source_arguments
 from dragoman.models.special_symbols import EOS, PAD
-from dragoman.typing import Bool, Int, SourceFeatures
 
 
 @contextmanager

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from dragoman.array_types import Bool, Shaped
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.evaluation import PairedResult
 from dragoman.evaluation.error_analysis import ErrorAnalysis, WorstSentence
 from dragoman.interpret.attention_heads import mean_over_heads
+from dragoman.interpret.attention_recorder import ForwardPass
 from dragoman.interpret.beam_tree import SearchRecord
 from dragoman.interpret.explain_text import Explanation
-from dragoman.interpret.recorder import ForwardPass
-from dragoman.typing import Bool, Shaped
 
 _Tree = dict[str, Any]
 ToJson = Callable[[Shaped[Tensor, "..."]], Any]

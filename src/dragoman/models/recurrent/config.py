@@ -6,7 +6,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from dragoman.config import Config
 from dragoman.models.config import Probability
-from dragoman.nn.attention_scores import AdditiveConfig, CosineConfig, DotConfig, ScaledDotConfig, ScoreConfig
+from dragoman.nn.attention_score_functions import AdditiveConfig, CosineConfig, DotConfig, ScaledDotConfig, ScoreConfig
 from dragoman.nn.recurrent.cells import CellName
 
 

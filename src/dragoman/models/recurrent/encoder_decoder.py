@@ -10,14 +10,14 @@ from typing import Self, final
 import torch
 from torch import Tensor, nn
 
+from dragoman.array_types import BeamTokens, Float, Int, Lengths, SourceIds, StepLogits, TargetIds
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.masks import padding_mask
-from dragoman.nn.recurrent.attention import AttentionMemory
 from dragoman.nn.recurrent.cells import LayerStates, concat_states, map_states
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder
 from dragoman.nn.recurrent.encoder import RecurrentEncoder
-from dragoman.typing import BeamTokens, Float, Int, Lengths, SourceIds, StepLogits, TargetIds
+from dragoman.nn.recurrent.global_attention import AttentionMemory
 
 
 @dataclass(frozen=True)

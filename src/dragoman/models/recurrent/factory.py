@@ -5,11 +5,11 @@ from torch import nn
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.models.weights import build_tied_embeddings, initialize_weights
-from dragoman.nn.attention_scores import build_score
+from dragoman.nn.attention_score_functions import build_score
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
-from dragoman.nn.recurrent.attention import SourceAttention
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer
 from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder
+from dragoman.nn.recurrent.global_attention import SourceAttention
 
 
 def build_recurrent_model(

@@ -10,9 +10,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.attention_scores import MappedQueries
+from dragoman.array_types import Float
+from dragoman.nn.attention_score_functions import MappedQueries
 from dragoman.nn.masks import distances
-from dragoman.typing import Float
 
 
 def alibi_slopes(heads: int, *, device: torch.device | None = None) -> Float[Tensor, " {heads}"]:

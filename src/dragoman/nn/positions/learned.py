@@ -4,8 +4,8 @@ from typing import final
 
 from torch import Tensor, nn
 
+from dragoman.array_types import Float, Int
 from dragoman.errors import DataError
-from dragoman.typing import Float, Int
 
 
 @final

@@ -10,8 +10,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.cpu_ops import CpuRotary, cpu_ops_for
-from dragoman.typing import Float, Int
+from dragoman.array_types import Float, Int
+from dragoman.nn.cpu_training_ops import CpuRotary, cpu_ops_for
 
 HeadVectors = Float[Tensor, "rows heads positions head_size"]
 

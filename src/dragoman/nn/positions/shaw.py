@@ -10,9 +10,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.attention_scores import Logits, MappedQueries
+from dragoman.array_types import Float, Int
+from dragoman.nn.attention_score_functions import Logits, MappedQueries
 from dragoman.nn.masks import distances
-from dragoman.typing import Float, Int
 
 
 def clipped_distances(

@@ -5,7 +5,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.typing import Float, Int
+from dragoman.array_types import Float, Int
 
 
 def sinusoidal_positions(positions: Int[Tensor, "*positions"], size: int) -> Float[Tensor, "*positions {size}"]:

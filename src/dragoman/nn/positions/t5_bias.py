@@ -11,9 +11,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.attention_scores import MappedQueries
+from dragoman.array_types import Float, Int
+from dragoman.nn.attention_score_functions import MappedQueries
 from dragoman.nn.masks import distances
-from dragoman.typing import Float, Int
 
 
 def relative_position_bucket(

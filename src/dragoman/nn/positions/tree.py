@@ -17,10 +17,10 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from dragoman.nn.attention_scores import MappedQueries
+from dragoman.array_types import Bool, Float, Int, SourceFeatures
+from dragoman.nn.attention_score_functions import MappedQueries
 from dragoman.nn.masks import distances
 from dragoman.nn.positions.sinusoidal import sinusoidal_positions
-from dragoman.typing import Bool, Float, Int, SourceFeatures
 
 WordHeads = Int[Tensor, "rows words"]
 """Head of each word; the head of word 0 is 0."""

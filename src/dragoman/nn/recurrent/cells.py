@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dragoman.typing import Float
+from dragoman.array_types import Float
 
 CellName = Literal["lstm", "gru"]
 CellState = tuple[Float[Tensor, "rows size"], ...]

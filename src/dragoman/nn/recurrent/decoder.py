@@ -11,8 +11,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from dragoman.array_types import Float
 from dragoman.nn.dropout import Dropout
-from dragoman.nn.recurrent.attention import AttentionMemory, SourceAttention
 from dragoman.nn.recurrent.cells import (
     CellName,
     CellState,
@@ -24,7 +24,7 @@ from dragoman.nn.recurrent.cells import (
     num_states,
     project_input,
 )
-from dragoman.typing import Float
+from dragoman.nn.recurrent.global_attention import AttentionMemory, SourceAttention
 
 Output = Float[Tensor, "rows size"]
 

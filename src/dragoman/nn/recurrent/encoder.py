@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from dragoman.array_types import Float, Lengths
 from dragoman.nn.dropout import Dropout
 from dragoman.nn.recurrent.cells import (
     CellName,
@@ -22,7 +23,6 @@ from dragoman.nn.recurrent.cells import (
     cell_step,
     project_input,
 )
-from dragoman.typing import Float, Lengths
 
 EncoderInputs = Float[Tensor, "batch source input_size"]
 EncoderStates = Float[Tensor, "batch source size"]

@@ -23,11 +23,11 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
+from dragoman.array_types import Bool, Float, Int, Shaped
 from dragoman.config import Config
 from dragoman.nn.attention import AttentionFunction, KeyMask
-from dragoman.nn.attention_scores import MappedKeys, MappedQueries
-from dragoman.nn.functional import AttentionOutput, Values
-from dragoman.typing import Bool, Float, Int, Shaped
+from dragoman.nn.attention_functions import AttentionOutput, Values
+from dragoman.nn.attention_score_functions import MappedKeys, MappedQueries
 
 NO_BLOCK = -1
 """Marks an unused slot of a list of blocks."""

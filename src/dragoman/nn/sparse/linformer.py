@@ -11,12 +11,12 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
+from dragoman.array_types import Float
 from dragoman.config import Config
 from dragoman.errors import DataError
 from dragoman.nn.attention import AttentionFunction, KeyMask
-from dragoman.nn.attention_scores import MappedKeys, MappedQueries
-from dragoman.nn.functional import AttentionOutput, Values
-from dragoman.typing import Float
+from dragoman.nn.attention_functions import AttentionOutput, Values
+from dragoman.nn.attention_score_functions import MappedKeys, MappedQueries
 
 
 class LinformerConfig(Config):

@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
+from dragoman.array_types import Bool, Float
 from dragoman.config import Config
 from dragoman.nn.attention import AttentionFunction, KeyMask
-from dragoman.nn.attention_scores import MappedKeys, MappedQueries
-from dragoman.nn.functional import AttentionOutput, Values
+from dragoman.nn.attention_functions import AttentionOutput, Values
+from dragoman.nn.attention_score_functions import MappedKeys, MappedQueries
 from dragoman.nn.masks import distances
-from dragoman.typing import Bool, Float
 
 MIN_BLOCK_SIZE = 32
 """Minimum number of queries per block; smaller matrices save arithmetic but take longer."""

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.batching.token_batches import batches_in_order, collate, pair_stream
+from dragoman.data.batching.token_budget_batches import batches_in_order, collate, pair_stream
 from dragoman.data.datasets.dependency_trees import (
     FeatureStore,
     StoredFeatures,
@@ -20,7 +20,7 @@ from dragoman.data.datasets.dependency_trees import (
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.conllu import find_tree_error
-from dragoman.data.readers.parallel_files import Example
+from dragoman.data.readers.two_text_files import Example
 from dragoman.data.tokenizers import EOS, BpeConfig, CharacterConfig, Tokenizer, UnigramConfig, WordConfig
 from dragoman.errors import DataError
 from tests.trees import Heads, Parsed, conllu, forests

@@ -14,7 +14,7 @@ from dragoman.data.readers.labeled import (
     LabeledTsv,
     read_labeled,
 )
-from dragoman.data.readers.text_lines import ReadWarnings
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.errors import ConfigError, DataError
 
 

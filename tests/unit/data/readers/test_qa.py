@@ -6,6 +6,7 @@ import json
 import pytest
 
 from dragoman.config import Config, parse
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.qa import (
     AnswerSpan,
     Question,
@@ -15,7 +16,6 @@ from dragoman.data.readers.qa import (
     SquadFile,
     read_questions,
 )
-from dragoman.data.readers.text_lines import ReadWarnings
 from dragoman.errors import ConfigError, DataError
 
 CONTEXT = "Zwei Hunde 👩‍👧 spielen im Schnee."

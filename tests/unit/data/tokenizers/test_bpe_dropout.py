@@ -70,7 +70,7 @@ def test_other_models_refuse_dropout():
 
 
 def test_real_words_equal_the_library(shared_data):
-    from dragoman.data.readers.text_lines import read_lines
+    from dragoman.data.readers.line_reader import read_lines
 
     texts = [text for _, text in read_lines(shared_data / "multi30k" / "val.de.gz")]
     side = Tokenizer.train(lambda: [(text, text) for text in texts], BpeConfig(vocab_size=2000)).source

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.data.readers.text_lines import read_lines
+from dragoman.data.readers.line_reader import read_lines
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, UnigramConfig
 from dragoman.data.tokenizers.trainers import unigram_scores
 

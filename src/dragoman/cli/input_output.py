@@ -1,0 +1,150 @@
+"""Input and output of a verb: files by name, or standard input and output for `-`."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from contextlib import closing, contextmanager
+from itertools import tee
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from dragoman.atomic_files import new_text_file
+from dragoman.data.readers import line_reader
+from dragoman.data.readers.conllu import read_heads
+from dragoman.data.readers.line_reader import ReadWarnings
+from dragoman.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+STANDARD = "-"
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_T = TypeVar("_T")
+
+
+def read_input(name: str, warnings: ReadWarnings) -> Iterator[str]:
+    """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number."""
+    if name == STANDARD:
+        numbered = line_reader.read_stream_lines(sys.stdin.buffer, Path("standard input"), warnings)
+    else:
+        numbered = line_reader.read_lines(Path(name), warnings)
+    return (text for _, text in numbered)
+
+
+def read_all(name: str) -> list[str]:
+    """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file."""
+    warnings = ReadWarnings()
+    texts = list(read_input(name, warnings))
+    report_repairs(warnings)
+    if not texts:
+        raise DataError(f"{name}: is empty. Give a file with one text per line.")
+    return texts
+
+
+def with_source_features(
+    items: Iterable[_T], path: Path | None, *, text_of: Callable[[_T], str], name: str
+) -> tuple[Iterable[_T], Iterator[Sequence[int]] | None]:
+    """Pair items with the dependency heads of their texts from a CoNLL-U file; the caller reads both alternately.
+
+    Raises DataError if the file belongs to another text than `name`.
+    """
+    if path is None:
+        return items, None
+    items, again = tee(items)
+    return items, read_heads(map(text_of, again), path, name="standard input" if name == STANDARD else name)
+
+
+def is_typed(name: str | None) -> bool:
+    """Return whether the input is typed on a terminal, where each line is answered at once."""
+    return name == STANDARD and sys.stdin.isatty()
+
+
+@contextmanager
+def open_output(name: str) -> Iterator[TextIO]:
+    """Open a UTF-8 output: a file, written atomically, or standard output, flushed after each line."""
+    if name != STANDARD:
+        with new_text_file(Path(name)) as file:
+            yield file
+        return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n", line_buffering=True)
+    yield sys.stdout
+    sys.stdout.flush()
+
+
+def write_lines(
+    lines: Iterable[str], output: str, warnings: ReadWarnings, *, unit: str = "lines", total: int | None = None
+) -> None:
+    """Write lines to the output as they come, with the progress on a terminal; then report the repairs."""
+    with closing(with_progress(lines, unit, output=output, total=total)) as shown, open_output(output) as stream:
+        for line in shown:
+            stream.write(line + "\n")
+    report_repairs(warnings)
+
+
+@contextmanager
+def read_with_progress(name: str, *, output: Path) -> Iterator[Iterator[str]]:
+    """Provide the lines of an input, with the progress on a terminal; then report the repairs."""
+    warnings = ReadWarnings()
+    lines = with_progress(read_input(name, warnings), "lines", output=str(output), total=count_lines(name))
+    with closing(lines):
+        yield lines
+    report_repairs(warnings)
+
+
+def json_lines(results: Iterable[_T], row_of: Callable[[_T], dict[str, Any]]) -> Iterator[str]:
+    """Format each result as a JSON object with its line number, from 1."""
+    for number, result in enumerate(results, start=1):
+        yield json.dumps({"line": number, **row_of(result)}, ensure_ascii=False)
+
+
+def count_lines(name: str) -> int | None:
+    """Count the lines of an uncompressed file; None for standard input and compressed files."""
+    path = Path(name)
+    if name == STANDARD or not path.is_file() or path.suffix in COMPRESSED:
+        return None
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(2**20), b""):
+            lines, last = lines + block.count(b"\n"), block[-1:]
+    return lines + (last != b"\n")
+
+
+def with_progress(
+    items: Iterable[str], unit: str, *, output: str, total: int | None = None
+) -> Generator[str, None, None]:
+    """Yield the items and show count, rate and (with `total`) remaining time on standard error.
+
+    Shows nothing unless standard error is a terminal that does not receive the output.
+    """
+    if not sys.stderr.isatty() or (output == STANDARD and sys.stdout.isatty()):
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    known = "" if total is None else f" of {total:,}"
+    columns = [SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}}{known} {unit}"), TimeElapsedColumn()]
+    columns += [TextColumn(f"{{task.fields[rate]:,.1f}} {unit}/s")]
+    columns += [] if total is None else [TextColumn("left:"), TimeRemainingColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(unit, total=total, rate=0.0)
+        started = time.monotonic()
+        for number, item in enumerate(items, start=1):
+            yield item
+            progress.update(task, advance=1, rate=number / max(time.monotonic() - started, 1e-9))
+
+
+def say(message: str) -> None:
+    """Print a message to standard error."""
+    print(f"dragoman: {message}", file=sys.stderr)
+
+
+def report_repairs(warnings: ReadWarnings) -> None:
+    """Print the repairs made while reading; empty lines are kept and not reported."""
+    repaired = {key: count for key, count in warnings.found.items() if key[1] != "blank"}
+    for message in ReadWarnings(repaired).messages():
+        say(message)

@@ -1,0 +1,178 @@
+"""Search with one hypothesis per sentence: greedy search and sampling.
+
+Greedy search takes the most probable token: a beam of one without the bookkeeping of beams. In sampling, each token is
+read off the cumulative distribution at a uniform number, which depends only on the seed, the key of the output and the
+position of the token, never on the other outputs of the batch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
+
+import numpy as np
+
+from dragoman.array_types import Bool, Float, Int
+from dragoman.decoding.batched_dataclass import RowBatch
+from dragoman.decoding.config import AVERAGE_LOG_PROB, DecodingConfig, LengthPenalty, SamplingConfig
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver, build_hypothesis
+from dragoman.decoding.sampling import SamplingStep
+from dragoman.decoding.top_k_tokens import NEG_INF, next_tokens, suppressed_tokens
+from dragoman.models.protocols import Backend, M, M_contra, Memory, S
+from dragoman.models.special_symbols import EOS, PAD
+
+R = TypeVar("R", bound=Memory)
+"""State with rows that can be selected and concatenated."""
+NextTokens = tuple[Int[np.ndarray, " batch"], Float[np.ndarray, " batch"], R]
+"""Next token of each output with its log-probability, and the next state."""
+
+
+@runtime_checkable
+class SamplingBackend(Protocol[M_contra, R]):
+    """Model as sampling sees it."""
+
+    def start(self, memory: M_contra, *, beam_size: int) -> R:
+        """Return the state before the first step."""
+        ...
+
+    def sample(
+        self, tokens: Int[np.ndarray, "batch 1"], memory: M_contra, state: R, *, step: SamplingStep
+    ) -> NextTokens[R]:
+        """Return the sampled tokens after `tokens`, with their log-probabilities before filtering.
+
+        The log-probability is minus infinity where no token is possible. Raises RunError when logits are not finite.
+        """
+        ...
+
+
+@dataclass
+class _Output:
+    """Tokens of an output so far, with their log-probabilities."""
+
+    start: OutputStart
+    is_complete: TokenObserver | None
+    tokens: list[tuple[int, float]] = field(default_factory=list)
+
+
+@final
+@dataclass(frozen=True)
+class _Active(RowBatch, Generic[M, R]):
+    """Active sentences with their latest tokens."""
+
+    ids: Int[np.ndarray, " kept"]
+    lengths: Int[np.ndarray, " kept"]
+    limits: Int[np.ndarray, " kept"]
+    tokens: Int[np.ndarray, " kept"]
+    memory: M
+    state: R
+
+
+@final
+class SingleOutputSearch(Generic[M, R]):
+    """Search that extends one hypothesis per sentence; its methods are those of `BeamSearch`."""
+
+    def __init__(
+        self,
+        model: Any,
+        choose: Callable[[_Active[M, R], list[_Output]], NextTokens[R]],
+        penalty: LengthPenalty,
+    ) -> None:
+        self._model = model
+        self._choose = choose
+        self._penalty = penalty
+        self._active: _Active[M, R] | None = None
+        self._outputs: dict[int, _Output] = {}
+        self._next_id = 0
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    def add(self, memory: M, *, limits: Int[np.ndarray, " batch"], starts: Sequence[OutputStart]) -> list[int]:
+        ids = np.arange(self._next_id, self._next_id + len(limits))
+        self._next_id += len(limits)
+        state = self._model.start(memory, beam_size=1)
+        tokens = np.array([start.token for start in starts])
+        added = _Active(ids, np.zeros_like(ids), limits, tokens, memory, state)
+        self._active = added if self._active is None else self._active.concat(added)
+        added_ids: list[int] = ids.tolist()
+        for sentence_id, start in zip(added_ids, starts, strict=True):
+            self._outputs[sentence_id] = _Output(start, None if start.observe is None else start.observe())
+        return added_ids
+
+    def step(self) -> dict[int, list[Hypothesis]]:
+        active = self._active
+        assert active is not None, "there is an active sentence"
+        outputs = [self._outputs[sentence_id] for sentence_id in active.ids.tolist()]
+        tokens, log_probs, state = self._choose(active, outputs)
+        cut = ((active.limits <= active.lengths) & (tokens != EOS)) | (log_probs == NEG_INF)
+        complete = cut | (tokens == EOS)
+        columns = zip(outputs, tokens.tolist(), log_probs.tolist(), cut.tolist(), strict=True)
+        for row, (output, token, log_prob, is_cut) in enumerate(columns):
+            if not is_cut:
+                output.tokens.append((token, log_prob))
+                if token != EOS and output.is_complete is not None and output.is_complete(token):
+                    complete[row] = True
+        after = _Active(active.ids, active.lengths + 1, active.limits, tokens, active.memory, state)
+        return self._keep_active(after, complete)
+
+    def remove(self, sentence_ids: Sequence[int]) -> None:
+        if self._active is not None:
+            self._keep_active(self._active, np.isin(self._active.ids, sentence_ids))
+
+    def _keep_active(self, active: _Active[M, R], complete: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
+        """Continue with the sentences that are not complete, and return the hypotheses of the others."""
+        if not np.count_nonzero(complete):
+            self._active = active
+            return {}
+        rows = (~complete).nonzero()[0]
+        self._active = active.select(rows) if len(rows) else None
+        return {
+            sentence_id: [build_hypothesis(self._outputs.pop(sentence_id).tokens, self._penalty)]
+            for sentence_id in active.ids[complete].tolist()
+        }
+
+
+def greedy_search(model: Backend[M, S], *, config: DecodingConfig) -> SingleOutputSearch[M, S]:
+    """Build a greedy search, without sentences."""
+
+    def choose(active: _Active[M, S], _outputs: list[_Output]) -> NextTokens[S]:
+        latest, lengths = active.tokens[:, None], active.lengths
+        log_probs, ids, state = next_tokens(
+            model, latest, active.memory, active.state, k=1, lengths=lengths, config=config
+        )
+        return ids[:, 0, 0], log_probs[:, 0, 0], state
+
+    return SingleOutputSearch(model, choose, config.penalty)
+
+
+def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> SingleOutputSearch[M, R]:
+    """Build a search that samples outputs; their score is the mean log-probability."""
+    suppressed = suppressed_tokens(config.min_length, min_length=config.min_length, allow_unk=config.allow_unk)
+
+    def choose(active: _Active[M, R], outputs: list[_Output]) -> NextTokens[R]:
+        step = SamplingStep(
+            config,
+            suppress_tokens=suppressed,
+            too_short=active.lengths < config.min_length,
+            context=_pad_contexts(outputs, needed=config.needs_context),
+            uniforms=[uniform_number(config.seed, output.start.key, len(output.tokens)) for output in outputs],
+        )
+        return model.sample(active.tokens[:, None], active.memory, active.state, step=step)
+
+    return SingleOutputSearch(model, choose, AVERAGE_LOG_PROB)
+
+
+def uniform_number(seed: int, keys: tuple[int, int], step: int) -> float:
+    """Return a number in [0, 1) that depends on the arguments only (Philox generator, Salmon et al., 2011)."""
+    first, second = keys
+    key = np.array([seed, first], dtype=np.uint64)
+    counter = np.array([step, second, 0, 0], dtype=np.uint64)
+    return (int(np.random.Philox(key=key, counter=counter).random_raw()) >> 11) * 2.0**-53
+
+
+def _pad_contexts(outputs: Sequence[_Output], *, needed: bool) -> Int[np.ndarray, "batch places"]:
+    """Return the tokens before and in each output, padded before the first, or no tokens where none are needed."""
+    rows = [[*one.start.context, *(token for token, _ in one.tokens)] if needed else [] for one in outputs]
+    padded = np.full((len(rows), max(map(len, rows), default=0)), PAD, dtype=np.int64)
+    for empty, row in zip(padded, rows, strict=True):
+        empty[len(empty) - len(row) :] = row
+    return padded

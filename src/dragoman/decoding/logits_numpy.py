@@ -1,0 +1,110 @@
+"""Operations on logits in NumPy: normalization, exact top-k, and those of the logits processors."""
+
+import numpy as np
+
+from dragoman.array_types import Bool, Float, Int
+from dragoman.models.protocols import non_finite_logits_error
+
+
+def log_normalizers(logits: Float[np.ndarray, "*rows vocabulary"]) -> Float[np.ndarray, "*rows"]:
+    """Return the log-sum-exp of each row."""
+    most: np.ndarray = logits.max(axis=-1)
+    return most + np.log(np.exp(logits - most[..., None]).sum(axis=-1))
+
+
+def top_k_sorted(
+    numbers: Float[np.ndarray, "*rows places"], count: int
+) -> tuple[Float[np.ndarray, "*rows count"], Int[np.ndarray, "*rows count"]]:
+    """Return the `count` largest numbers of each row with their indices, largest first; ties keep the lower index."""
+    indices = np.argpartition(numbers, -count, axis=-1)[..., -count:]
+    found = np.take_along_axis(numbers, indices, axis=-1)
+    if (np.count_nonzero(numbers >= found.min(axis=-1, keepdims=True), axis=-1) > count).any():
+        # The partition takes any of the ties at its border.
+        indices = np.argsort(-numbers, axis=-1, kind="stable")[..., :count]
+        found = np.take_along_axis(numbers, indices, axis=-1)
+    order = np.lexsort((indices, -found), axis=-1)
+    return np.take_along_axis(found, order, axis=-1), np.take_along_axis(indices, order, axis=-1)
+
+
+class NumpyOperations:
+    """Operations of the logits processors on arrays; `TorchOperations` has the same on tensors."""
+
+    exp = staticmethod(np.exp)
+    where = staticmethod(np.where)
+
+    @staticmethod
+    def float32(logits: np.ndarray) -> Float[np.ndarray, "rows vocabulary"]:
+        """Return the logits in 32 bits."""
+        return logits.astype(np.float32)
+
+    @staticmethod
+    def log_normalizer(logits: Float[np.ndarray, "rows vocabulary"]) -> Float[np.ndarray, " rows"]:
+        """Return the log-sum-exp of each row. Raises RunError when it is not finite."""
+        with np.errstate(invalid="ignore"):
+            normalizer = log_normalizers(logits)
+        if not np.isfinite(normalizer).all():
+            raise non_finite_logits_error()
+        return normalizer
+
+    @staticmethod
+    def softmax(logits: Float[np.ndarray, "rows vocabulary"]) -> Float[np.ndarray, "rows vocabulary"]:
+        """Return the probabilities in double precision; NaN for a row of minus infinities."""
+        with np.errstate(invalid="ignore"):
+            powers = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
+            return powers / powers.sum(axis=-1, keepdims=True)
+
+    @staticmethod
+    def cumulative_softmax(logits: Float[np.ndarray, "rows vocabulary"]) -> Float[np.ndarray, "rows vocabulary"]:
+        """Return the cumulative distribution in double precision."""
+        return NumpyOperations.softmax(logits).cumsum(axis=-1)
+
+    @staticmethod
+    def log_softmax(logits: Float[np.ndarray, "rows vocabulary"]) -> Float[np.ndarray, "rows vocabulary"]:
+        """Return the log-probabilities in the precision of the logits."""
+        with np.errstate(invalid="ignore"):
+            return logits - log_normalizers(logits)[:, None]
+
+    @staticmethod
+    def argsort(values: np.ndarray) -> Int[np.ndarray, "rows vocabulary"]:
+        """Return the order of each row, smallest first; ties keep the lower index."""
+        return values.argsort(axis=-1, kind="stable")
+
+    @staticmethod
+    def maximum(values: np.ndarray) -> Float[np.ndarray, "rows 1"]:
+        """Return the largest value of each row."""
+        largest: np.ndarray = values.max(axis=-1, keepdims=True)
+        return largest
+
+    @staticmethod
+    def take(values: np.ndarray, indices: Int[np.ndarray, "rows _"]) -> np.ndarray:
+        """Return the values of each row at its indices."""
+        return np.take_along_axis(values, indices, axis=-1)
+
+    @staticmethod
+    def mask(
+        like: Float[np.ndarray, "rows vocabulary"],
+        indices: Int[np.ndarray, "rows places"],
+        flags: Bool[np.ndarray, "rows places"],
+    ) -> Bool[np.ndarray, "rows vocabulary"]:
+        """Return for each number whether an index with a true flag points to it."""
+        found = np.zeros(like.shape, dtype=np.bool_)
+        rows, places = flags.nonzero()
+        found[rows, indices[rows, places]] = True
+        return found
+
+    @staticmethod
+    def fill(values: np.ndarray, mask: Bool[np.ndarray, "rows vocabulary"], value: float) -> np.ndarray:
+        """Return the values with another one where the mask is true."""
+        filled = values.copy()
+        filled[mask] = value
+        return filled
+
+    @staticmethod
+    def top_k_indices(values: np.ndarray, count: int) -> Int[np.ndarray, "rows count"]:
+        """Return the indices of the `count` largest values of each row; ties keep the lower index."""
+        return top_k_sorted(values, min(count, values.shape[1]))[1]
+
+    @staticmethod
+    def array(values: object, like: np.ndarray) -> np.ndarray:  # noqa: ARG004  # tensors need a device
+        """Return numbers as an array."""
+        return np.asarray(values)

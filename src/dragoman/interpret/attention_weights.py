@@ -1,0 +1,96 @@
+r"""Attention weights and masks of one attention module, computed from its inputs.
+
+Fused kernels never materialize the weights, and sparse patterns fold rows, cut blocks and gather keys. We therefore
+replace the value of key $j$ by the unit vector $\mathbf{1}_j$. The output of attention,
+$\sum_j a_{ij} \, \mathbf{1}_j = a_i$, is then the row of weights over the whole sequence, for any pattern. The
+arithmetic is that of the reference implementation.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from dragoman.array_types import Bool, Float
+from dragoman.nn.attention import AttentionFunction, KeyMask, MultiHeadAttention, PositionIds, RelationIds
+from dragoman.nn.attention_functions import AttentionOutput, Mask, Values, add_causal_mask
+from dragoman.nn.attention_score_functions import Logits, MappedKeys, MappedQueries, repeat_kv_heads
+from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.sparse.linformer import Linformer
+
+AttentionWeights = Float[Tensor, "rows heads queries attended"]
+AttentionMask = Bool[Tensor, "rows heads queries attended"]
+Inputs = Float[Tensor, "rows queries size"]
+WeightFunction = Callable[..., Logits]
+"""Weights of one dense attention inside a pattern, from query, key, mask, causal and past_length."""
+
+
+def attention_maps(
+    attention: MultiHeadAttention,
+    x: Inputs,
+    cache: KVCache,
+    mask: KeyMask | None,
+    positions: PositionIds | None = None,
+    relations: RelationIds | None = None,
+) -> tuple[AttentionWeights, AttentionMask]:
+    """Return weights before dropout, and mask, of an attention module called with these inputs.
+
+    The mask combines pattern, causality and padding. Each row of weights sums to one over the keys that its query may
+    attend to, and is zero elsewhere. A query that may attend to nothing has zero weights. The keys of Linformer are its
+    projected positions.
+    """
+    query, function = attention.project_queries(x, positions), attention.attention_weights
+    if relations is not None:
+        function = partial(function, relations=relations)
+    weights = _apply_pattern(attention, query, cache, mask, function)
+    return weights, _apply_pattern(attention, query, cache, mask, _mask_as_weights) > 0
+
+
+def has_projected_keys(attention: MultiHeadAttention) -> bool:
+    """Return whether the keys are linear combinations of positions, as in Linformer."""
+    return isinstance(attention.pattern, Linformer)
+
+
+def _apply_pattern(
+    attention: MultiHeadAttention, query: MappedQueries, cache: KVCache, mask: KeyMask | None, function: WeightFunction
+) -> AttentionWeights:
+    rows, heads, keys, _ = cache.keys.shape
+    if isinstance(attention.pattern, Linformer):  # weights are over projected keys, and values only need the shape
+        values = cache.keys.new_zeros(keys, attention.pattern.key_projection.shape[0])
+    else:
+        values = torch.eye(keys, dtype=query.dtype, device=query.device)
+    weigh = _weigh_values(function, projected=has_projected_keys(attention))
+    return attention.pattern(weigh, query, cache.keys, values.expand(rows, heads, keys, -1), mask)
+
+
+def _weigh_values(function: WeightFunction, *, projected: bool) -> AttentionFunction:
+    """Return an attention function that returns weights over the unit vectors in the values, or over projected keys."""
+
+    def attend(
+        query: MappedQueries,
+        key: MappedKeys,
+        value: Values,
+        *,
+        mask: Mask | None,
+        causal: bool,
+        past_length: int | None,
+    ) -> AttentionOutput:
+        weights = function(query, key, mask=mask, causal=causal, past_length=past_length)
+        return weights if projected else weights @ repeat_kv_heads(value, weights.shape[1])
+
+    return attend
+
+
+def _mask_as_weights(
+    query: MappedQueries, key: MappedKeys, *, mask: Mask | None, causal: bool, past_length: int | None
+) -> Logits:
+    """Return 1 for keys that a query may attend to, and 0 for others."""
+    rows, heads, queries, _ = query.shape
+    keys = key.shape[2]
+    if causal:
+        assert past_length is not None
+        mask = add_causal_mask(mask, queries=queries, keys=keys, past_length=past_length, device=query.device)
+    if mask is None:
+        return query.new_ones(rows, heads, queries, keys)
+    return mask.expand(rows, heads, queries, keys).to(query.dtype)

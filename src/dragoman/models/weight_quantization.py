@@ -1,0 +1,112 @@
+"""Weights as named NumPy arrays on disk (safetensors), in float32 or quantized.
+
+The large matrices of a model are stored as bfloat16, or as int8 with a scale per row; all other weights stay float32.
+NumPy has no bfloat16, so its bits are kept in 16-bit integers.
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from safetensors import SafetensorError, deserialize, safe_open
+
+from dragoman.array_types import Float32, Int8, UInt16
+from dragoman.atomic_files import write_atomically
+from dragoman.errors import RunError
+
+ComputeType = Literal["float32", "bfloat16", "int8"]
+"""Number format of the matrix products of a model."""
+
+Arrays = dict[str, np.ndarray]
+SCALE_SUFFIX = "_scale"
+"""Suffix of the name of the scales of an int8 array."""
+_FORMATS = {"float32": "F32", "uint16": "BF16", "int8": "I8"}
+"""Number formats of safetensors by that of the array."""
+
+
+def quantize_weights(arrays: Mapping[str, np.ndarray], compute: ComputeType) -> Arrays:
+    """Quantize float32 arrays."""
+    if compute == "float32":
+        return dict(arrays)
+    result: Arrays = {}
+    for name, array in arrays.items():
+        if not _is_large(name, array):
+            result[name] = array
+        elif compute == "bfloat16":
+            result[name] = to_bfloat16(array)
+        else:
+            result[name], result[name + SCALE_SUFFIX] = quantize_int8(array)
+    return result
+
+
+def dequantize_weights(arrays: Mapping[str, np.ndarray]) -> Arrays:
+    """Return stored arrays as float32."""
+    result: Arrays = {}
+    for name, array in arrays.items():
+        if array.dtype == np.int8:
+            result[name] = array * arrays[name + SCALE_SUFFIX][:, None]
+        elif array.dtype == np.uint16:
+            result[name] = from_bfloat16(array)
+        elif not (name.endswith(SCALE_SUFFIX) and name.removesuffix(SCALE_SUFFIX) in arrays):
+            result[name] = array
+    return result
+
+
+def quantize_int8(
+    weight: Float32[np.ndarray, "rows columns"],
+) -> tuple[Int8[np.ndarray, "rows columns"], Float32[np.ndarray, " rows"]]:
+    r"""Quantize each row $w$: $q = \mathrm{round}(w / s)$ with $s = \max|w| / 127$, ties to even; $s = 1$ for zeros."""
+    scale = np.abs(weight).max(axis=1) / np.float32(127)
+    scale = np.where(scale > 0, scale, np.float32(1))
+    return np.clip(np.rint(weight / scale[:, None]), -127, 127).astype(np.int8), scale
+
+
+def to_bfloat16(array: Float32[np.ndarray, "*sizes"]) -> UInt16[np.ndarray, "*sizes"]:
+    """Round to bfloat16, ties to even."""
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+
+
+def from_bfloat16(array: UInt16[np.ndarray, "*sizes"]) -> Float32[np.ndarray, "*sizes"]:
+    """Convert bfloat16 to float32."""
+    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays atomically; 16-bit integers hold bfloat16."""
+    header, end = {}, 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": _FORMATS[array.dtype.name], "shape": array.shape, "data_offsets": [start, end]}
+    words = json.dumps(header).encode()
+    words += b" " * (-len(words) % 8)  # align the data to 8 bytes
+    write_atomically(
+        path, b"".join([struct.pack("<Q", len(words)), words, *(one.tobytes() for one in arrays.values())])
+    )
+
+
+def load_arrays(path: Path) -> Arrays:
+    """Read a safetensors file. Raises RunError if it is missing or damaged."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = list(file.keys())
+            if all(file.get_slice(name).get_dtype() != "BF16" for name in names):
+                return {name: file.get_tensor(name) for name in names}
+        return {name: _array(part) for name, part in deserialize(path.read_bytes())}  # type: ignore[no-untyped-call]
+    except FileNotFoundError as error:
+        raise RunError(f"{path}: no such file; is the folder a complete run?") from error
+    except (SafetensorError, OSError, KeyError) as error:
+        raise RunError(f"{path}: damaged or not a safetensors file ({error}); restore it from a copy") from error
+
+
+def _array(part: Mapping[str, Any]) -> np.ndarray:
+    [dtype] = [dtype for dtype, name in _FORMATS.items() if name == part["dtype"]]
+    return np.frombuffer(part["data"], dtype=dtype).reshape(part["shape"])
+
+
+def _is_large(name: str, array: np.ndarray) -> bool:
+    """Return whether an array is a matrix of a linear map or a token embedding; position embeddings stay float32."""
+    return array.ndim == 2 and name.endswith(".weight") and ".positions." not in name

@@ -1,0 +1,133 @@
+r"""Attention, $\mathrm{softmax}(e(Q, K))\,V$ with any score $e$; with the scaled dot product it is eq. 1 of Vaswani et
+al. (2017).
+
+`reference_attention` is the equation as written. `fused_attention` computes scores that are inner products with
+PyTorch's fused kernels, which never store the weights. `map_query_chunks` saves memory for every other score: it
+processes a few queries at a time and recomputes them in the backward pass. Property tests check that all three agree.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from dragoman.array_types import Bool, Float
+from dragoman.nn.attention_score_functions import Logits, MappedKeys, MappedQueries, repeat_kv_heads, scaled_dot
+from dragoman.nn.cpu_training_ops import CpuAttention, cpu_ops_for
+from dragoman.nn.dropout import dropout
+from dragoman.nn.masks import causal_mask as causal_mask
+
+Values = Float[Tensor, "rows key_heads keys value_size"]
+Mask = Bool[Tensor, "#rows #heads #queries keys"]
+Bias = Float[Tensor, "#rows heads queries keys"]
+AttentionOutput = Float[Tensor, "rows heads queries value_size"]
+ScoreFunction = Callable[[MappedQueries, MappedKeys], Logits]
+
+MAX_CPU_OPS_LENGTH = 64
+"""Longest sequence computed by `cpu_ops`; PyTorch's blocked kernels are faster on longer ones."""
+RelativeValues = Callable[[Logits], AttentionOutput]
+"""Contribution of relative positions to the values, from the attention weights (Shaw et al., 2018, eq. 3)."""
+
+
+def masked_softmax(logits: Logits, mask: Mask | None) -> Logits:
+    """Softmax over the keys in the mask, zero elsewhere; a query without any visible key gets zeros, never NaN."""
+    if mask is None:
+        return logits.softmax(dim=-1)
+    lowest = torch.finfo(logits.dtype).min
+    weights = logits.masked_fill(~mask, lowest).softmax(dim=-1)
+    return weights * mask.any(dim=-1, keepdim=True)
+
+
+def attention_weights(
+    query: MappedQueries,
+    key: MappedKeys,
+    *,
+    mask: Mask | None = None,
+    bias: Bias | None = None,
+    compare: ScoreFunction = scaled_dot,
+) -> Logits:
+    """Attention weights of every query and key, $\\mathrm{softmax}(e(Q, K) + \\mathtt{bias})$."""
+    logits = compare(query, key)
+    return masked_softmax(logits if bias is None else logits + bias, mask)
+
+
+def reference_attention(
+    query: MappedQueries,
+    key: MappedKeys,
+    value: Values,
+    *,
+    mask: Mask | None = None,
+    bias: Bias | None = None,
+    compare: ScoreFunction = scaled_dot,
+    dropout_p: float = 0.0,
+    relative_values: RelativeValues | None = None,
+) -> AttentionOutput:
+    """Compute the equation literally; `dropout_p` is the dropout on the weights (0 in evaluation mode)."""
+    weights = dropout(attention_weights(query, key, mask=mask, bias=bias, compare=compare), dropout_p)
+    attended = weights @ repeat_kv_heads(value, weights.shape[1])
+    return attended if relative_values is None else attended + relative_values(weights)
+
+
+def fused_attention(
+    query: MappedQueries,
+    key: MappedKeys,
+    value: Values,
+    *,
+    mask: Mask | None = None,
+    bias: Bias | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> AttentionOutput:
+    r"""Compute attention with the score $\mathtt{scale} \cdot q^\top k$ by fused kernels, without storing the weights.
+
+    `causal` requires as many queries as keys and no other mask. The default `scale` is $1 / \sqrt{d}$.
+    """
+    grouped = query.shape[1] != key.shape[1]
+    plain = bias is None and key.shape == value.shape and not grouped
+    if plain and max(query.shape[2], key.shape[2]) <= MAX_CPU_OPS_LENGTH and (core := cpu_ops_for(query)) is not None:
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        seen = None if mask is None else mask.expand(*mask.shape[:3], key.shape[2])
+        return CpuAttention.apply(query, key, value, seen, causal, scale, core)  # type: ignore[no-untyped-call]
+    attn_mask: Tensor | None = mask
+    if bias is not None:
+        attn_mask = bias if mask is None else bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
+        attn_mask = attn_mask.to(query.dtype)
+    attended = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=attn_mask, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+    if bias is not None and mask is not None:  # a fully masked row is uniform in the kernels, and zero here
+        attended = attended * mask.any(dim=-1, keepdim=True)
+    return attended
+
+
+def add_causal_mask(
+    mask: Mask | None, *, queries: int, keys: int, past_length: int, device: torch.device
+) -> Bool[Tensor, "#rows #heads #queries keys"] | None:
+    """Combine `mask` with the causal mask; return None if nothing is masked."""
+    if queries == 1 and past_length >= keys - 1:
+        return mask
+    past = causal_mask(queries, keys, past_length=past_length, device=device)
+    return past if mask is None else mask & past
+
+
+def map_query_chunks(
+    compute: Callable[[MappedQueries, Mask | None, int], Tensor], query: MappedQueries, mask: Mask | None, *, chunk: int
+) -> AttentionOutput:
+    """Concatenate `compute(queries, mask, index of the first query)` over chunks of `chunk` queries.
+
+    With gradients, a chunk stores only its queries and is recomputed in the backward pass.
+    """
+    queries = query.shape[2]
+    if chunk >= queries:
+        return compute(query, mask, 0)
+    parts = []
+    for first in range(0, queries, chunk):
+        chunk_queries = query[:, :, first : first + chunk]
+        chunk_mask = mask if mask is None or mask.shape[2] == 1 else mask[:, :, first : first + chunk]
+        if torch.is_grad_enabled():
+            parts.append(checkpoint(compute, chunk_queries, chunk_mask, first, use_reentrant=False))
+        else:
+            parts.append(compute(chunk_queries, chunk_mask, first))
+    return torch.cat(parts, dim=2)

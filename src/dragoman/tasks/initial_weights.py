@@ -1,0 +1,217 @@
+"""Initial tokenizer and weights of a training: new, or those of another run."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, assert_never
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.data.preprocessing.load_cleaned_texts import TOKENIZER_FILE
+from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, Tokenizer, TokenizerConfig
+from dragoman.data.tokenizers.tokenizer_pair import Pairs
+from dragoman.data.tokenizers.vocabulary_extension import extend_vocab
+from dragoman.errors import ConfigError, RunError
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.factory import build_encoder_decoder
+from dragoman.models.recurrent.config import RecurrentConfig
+from dragoman.models.recurrent.factory import build_recurrent_model
+from dragoman.models.weights import load_tensors, set_weights
+from dragoman.nn.lora import apply_lora
+from dragoman.tasks.config import LanguageModelingConfig, MaskedLMConfig, ModelConfig, TranslationConfig, max_positions
+from dragoman.tasks.task import RunFiles, load_weights
+from dragoman.training.distillation import DistillationConfig
+from dragoman.training.step import seeded_rng
+
+LORA_SEED = 0xADA
+"""Combined with the seed of a run, seeds the initial adapter weights."""
+FREE_KEYS = ("dropout", "mlm_transform", "num_segments")
+"""Model settings that may differ from the initial run, because no weight that is kept depends on them."""
+SEGMENT_WEIGHT = "embedding.segments.weight"
+"""Weight that is new if the initial model reads single texts."""
+
+InitialExperiment = LanguageModelingConfig | MaskedLMConfig | TranslationConfig
+OpenRun = Callable[[Path], RunFiles]
+
+
+def build_translation_model(experiment: TranslationConfig, tokenizer: Tokenizer, *, device: torch.device) -> nn.Module:
+    """Build the model with new weights, which are the same on every device for one seed."""
+    vocabularies = {"source_vocabulary": len(tokenizer.source), "target_vocabulary": len(tokenizer.target)}
+    with seeded_rng(experiment.training.seed, device=torch.device("cpu")):
+        match experiment.model:
+            case EncoderDecoderConfig() as config:
+                model: nn.Module = build_encoder_decoder(config, **vocabularies)
+            case RecurrentConfig() as config:
+                model = build_recurrent_model(config, **vocabularies)
+            case _:
+                assert_never(experiment.model)
+    return model.to(device)
+
+
+def build_initial_model(
+    experiment: TranslationConfig, tokenizer: Tokenizer, weights: Mapping[str, Tensor] | None, *, device: torch.device
+) -> nn.Module:
+    """Build the model that training starts from: with new or given weights, and with adapters under LoRA."""
+    model = build_translation_model(experiment, tokenizer, device=device)
+    if weights is not None:
+        set_initial_weights(model, weights, where=str(experiment.init_from))
+    if experiment.training.lora is not None:
+        with seeded_rng(experiment.training.seed, LORA_SEED, device=torch.device("cpu")):
+            apply_lora(model, experiment.training.lora)
+    return model.to(device)
+
+
+def initial_tokenizer(experiment: TranslationConfig, pairs: Pairs, open_run: OpenRun) -> Tokenizer:
+    """Return the extended tokenizer of the initial run or of the teacher, that of the prepared corpus, or a new one.
+
+    Raises ConfigError if the tokenizer settings differ from those of that run.
+    """
+    loss = experiment.training.loss
+    start = experiment.init_from or (loss.teacher if isinstance(loss, DistillationConfig) else None)
+    if start is None:
+        prepared = experiment.data.prepared_folder
+        if prepared is None:
+            return Tokenizer.train(pairs, experiment.tokenizer)
+        tokenizer = Tokenizer.load(prepared / TOKENIZER_FILE)
+        if without_dropout(experiment.tokenizer) != without_dropout(tokenizer.config):
+            raise ConfigError(
+                f"tokenizer: differs from the tokenizer of {prepared}, which tokenized the corpus. Leave it out."
+            )
+        return tokenizer
+    run = open_run(start)
+    tokenizer = read_initial_tokenizer(run, experiment.tokenizer, task="translation")
+    return extend_vocab(tokenizer, pairs, num_tokens=experiment.extend_vocabulary)
+
+
+def read_initial_tokenizer(run: RunFiles, config: TokenizerConfig, *, task: str = "classification") -> Tokenizer:
+    """Return the tokenizer of an initial run. Raises ConfigError if its settings differ, BPE dropout aside."""
+    if without_dropout(config) != without_dropout(read_initial_experiment(run, task=task).tokenizer):
+        raise ConfigError(
+            f"tokenizer: differs from the tokenizer of {run.path}, which the model was trained with. Leave it out."
+        )
+    return run.read_tokenizer()
+
+
+def initial_weights(experiment: TranslationConfig, tokenizer: Tokenizer, folder: RunFiles) -> dict[str, Tensor] | None:
+    """Return the weights of the initial run, with rows for new vocabulary entries; None without an initial run."""
+    start = experiment.init_from
+    weights = read_initial_weights(start, experiment.model, folder, task="translation")
+    if weights is None or start is None or not experiment.extend_vocabulary:
+        return weights
+    before = folder.open(start).read_tokenizer()
+    tables = vocabulary_tables(weights)
+
+    def extend(name: str, tensor: Tensor) -> Tensor:
+        if name not in tables:
+            return tensor
+        if name.startswith("source"):
+            return _extend_rows(tensor, before.source, tokenizer.source)
+        return _extend_rows(tensor, before.target, tokenizer.target)
+
+    return {name: extend(name, tensor) for name, tensor in weights.items()}
+
+
+def vocabulary_tables(weights: Mapping[str, Tensor]) -> set[str]:
+    """Return the names of the weights with one row per vocabulary entry."""
+    return {name for name in weights if name.endswith("embedding.tokens.weight") or name.startswith("unembedding.")}
+
+
+def load_teachers(
+    experiment: TranslationConfig, tokenizer: Tokenizer, open_run: OpenRun, *, device: torch.device
+) -> list[Any]:
+    """Load the teachers of distillation in evaluation mode; an empty list without distillation.
+
+    Raises ConfigError if a teacher has another tokenizer, too few positions, or needs source features.
+    """
+    loss, data = experiment.training.loss, experiment.data
+    if not isinstance(loss, DistillationConfig):
+        return []
+    longest = max(data.max_source_length, data.max_target_length) + 1
+    return [
+        _load_teacher(
+            open_run(run), tokenizer, longest, has_source_features=experiment.needs_source_features, device=device
+        )
+        for run in loss.all_teachers
+    ]
+
+
+def _load_teacher(
+    run: RunFiles, tokenizer: Tokenizer, longest: int, *, has_source_features: bool, device: torch.device
+) -> Any:
+    experiment = read_initial_experiment(run, task="translation")
+    assert isinstance(experiment, TranslationConfig)
+    own_tokenizer = run.read_tokenizer()
+    if own_tokenizer.fingerprint != tokenizer.fingerprint:
+        raise ConfigError(
+            f"training.loss: the teacher {run.path} has another tokenizer than this run. Leave the tokenizer out, and "
+            "the tokenizer of the first teacher is used."
+        )
+    if experiment.needs_source_features and not has_source_features:
+        raise ConfigError(
+            f"training.loss: the teacher {run.path} needs the dependency tree of each source. Set "
+            "model.positions.kind=tree, or choose another teacher."
+        )
+    limit = max_positions(experiment.model)
+    if limit is not None and limit[0] < longest:
+        raise ConfigError(
+            f"training.loss: the teacher {run.path} has {limit[0]} positions ({limit[1]}), and the longest example has "
+            f"{longest} tokens, special symbols included. Lower data.max_source_length and data.max_target_length."
+        )
+    return load_weights(build_translation_model(experiment, own_tokenizer, device=device), run).requires_grad_(False)
+
+
+def _extend_rows(table: Tensor, before: LanguageTokenizer, now: LanguageTokenizer) -> Tensor:
+    """Append a row for each new entry: the mean of the rows of the tokens that spelled it before."""
+    entries = now.model.vocab[len(before) :]
+    rows = [table[before.encode_word(entry)].mean(dim=0) for entry in entries]
+    return torch.cat([table, torch.stack(rows)]) if rows else table
+
+
+def without_dropout(config: TokenizerConfig) -> TokenizerConfig:
+    """Return the settings without BPE dropout, which belongs to a training and not to the tokenizer."""
+    return config.model_copy(update={"dropout": 0.0}) if isinstance(config, BpeConfig) else config
+
+
+def read_initial_experiment(run: RunFiles, *, task: str = "classification") -> InitialExperiment:
+    """Return the experiment of a run that a run of `task` may be initialized from.
+
+    Raises RunError if the run is of an unsuitable task or unfinished.
+    """
+    experiment = run.read_config()
+    suitable = TranslationConfig if task == "translation" else LanguageModelingConfig | MaskedLMConfig
+    if not isinstance(experiment, suitable):
+        names = "translation" if task == "translation" else "masked_lm or language_modeling"
+        raise RunError(f"{run.path}: is a run of task {experiment.task}. Initialize from a run of task {names}.")
+    run.check_finished()
+    assert isinstance(experiment, InitialExperiment)
+    return experiment
+
+
+def read_initial_weights(
+    start: Path | None, model: ModelConfig, folder: RunFiles, *, task: str = "classification"
+) -> dict[str, Tensor] | None:
+    """Return the weights of the initial run; None without one, or if the run in `folder` has checkpoints.
+
+    Raises ConfigError if the models differ.
+    """
+    if start is None or any(folder.checkpoints.glob("[0-9]*")):
+        return None
+    run = folder.open(start)
+    initial = read_initial_experiment(run, task=task).model
+    own, other = (config.model_dump(mode="json", exclude=set(FREE_KEYS)) for config in (model, initial))
+    for key in {**other, **own}:
+        if own.get(key) != other.get(key):
+            raise ConfigError(
+                f"model.{key} = {own.get(key)!r}, but the run in {start} has {other.get(key)!r}. Leave `model` out to "
+                "use the settings of that run."
+            )
+    return load_tensors(run.weights)
+
+
+def set_initial_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -> None:
+    """Set the weights of `model`; weights that only the initial model has, such as its head, are skipped."""
+    own = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    initial = {name: tensor for name, tensor in tensors.items() if name in own}
+    if SEGMENT_WEIGHT in own and SEGMENT_WEIGHT not in initial:
+        initial[SEGMENT_WEIGHT] = own[SEGMENT_WEIGHT]
+    set_weights(model, initial, where=where)
