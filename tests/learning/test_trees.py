@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from dragoman.data.batching.token_budget_batches import batches_in_order, pair_stream
-from dragoman.data.datasets.dependency_trees import FeatureStore, StoredFeatures
 from dragoman.data.datasets.parallel import TextStore, TokenStore
+from dragoman.data.datasets.source_token_features import FeatureStore, StoredFeatures
 from dragoman.data.preprocessing.tokenize_corpus import tokenize_texts
 from dragoman.data.readers.two_text_files import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer

@@ -180,9 +180,9 @@ def _split_heads(heads: Heads | None, text: str, parts: Sequence[str]) -> Sequen
     """Split the dependency tree of a text into those of its parts; without a tree PyTorch is not imported."""
     if heads is None:
         return [None] * len(parts)
-    from dragoman.data.datasets import dependency_trees
+    from dragoman.data.datasets import source_token_features
 
-    return dependency_trees.split_tree(heads, text, parts)
+    return source_token_features.split_tree(heads, text, parts)
 
 
 def _split_sentences(text: str, split_line: Callable[[str], Sequence[str]]) -> Layout:

@@ -14,10 +14,10 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError, DataError, warn
 from dragoman.inference.backends import as_backend
 from dragoman.inference.backends.protocol import InferenceBackend
+from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.engine_thread import Engine, RequestRunner
 from dragoman.inference.length_batches import BATCH_TOKENS, require_list, run_in_batches
 from dragoman.inference.scheduler import Request
-from dragoman.inference.source_dependency_trees import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.text_segmentation import (
     MAX_LINE_LENGTH,
     Segment,

@@ -17,11 +17,11 @@ from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError
+from dragoman.inference.check_source_features import check_source_features
 from dragoman.inference.classifier import Classifier
 from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.question_answerer import QuestionAnswerer
-from dragoman.inference.source_dependency_trees import check_source_features
 from dragoman.inference.tagger import Tagger
 from dragoman.inference.translator import MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.attention_recorder import Ids, as_module

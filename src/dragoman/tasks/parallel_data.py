@@ -11,8 +11,8 @@ from torch import Tensor
 from dragoman.data.batching.corpus_mixing import CorpusWeights, locate_line, row_ends, temperature_weights
 from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.config import DataConfig, PreparedFolder
-from dragoman.data.datasets.dependency_trees import FeatureStore, StoredFeatures, prepare_source_features
 from dragoman.data.datasets.parallel import TextStore, TokenStore
+from dragoman.data.datasets.source_token_features import FeatureStore, StoredFeatures, prepare_source_features
 from dragoman.data.preprocessing.load_cleaned_texts import PreparedData, TokenizedText, prepare_data
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.corpus_formats import ParallelCorpus, corpus_name

@@ -12,8 +12,8 @@ from torch import nn
 
 from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.token_budget_batches import Batch, batches_in_order, pair_stream
-from dragoman.data.datasets.dependency_trees import StoredFeatures
 from dragoman.data.datasets.parallel import TextStore
+from dragoman.data.datasets.source_token_features import StoredFeatures
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from dragoman.array_types import Lengths, SourceFeatures, SourceIds, TargetIds
 from dragoman.data.batching.batch_streams import Epoch, EpochStream, PartitionedEpoch, RowBatch, Rows
 from dragoman.data.batching.corpus_mixing import CorpusWeights, permute_indices, sample_rows
-from dragoman.data.datasets.dependency_trees import StoredFeatures
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.datasets.parallel import TokenStore
+from dragoman.data.datasets.source_token_features import StoredFeatures
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import DataError
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.array_types import Bool, Int, SourceFeatures
-from dragoman.data.datasets.dependency_trees import Starts, build_source_features, word_start_mask
+from dragoman.data.datasets.source_token_features import Starts, build_source_features, word_start_mask
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import LengthPenalty

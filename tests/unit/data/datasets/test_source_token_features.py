@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.batching.token_budget_batches import batches_in_order, collate, pair_stream
-from dragoman.data.datasets.dependency_trees import (
+from dragoman.data.datasets.parallel import TextStore, TokenStore
+from dragoman.data.datasets.source_token_features import (
     FeatureStore,
     StoredFeatures,
     build_source_features,
@@ -17,7 +18,6 @@ from dragoman.data.datasets.dependency_trees import (
     split_tree,
     word_start_mask,
 )
-from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.conllu import find_tree_error
 from dragoman.data.readers.two_text_files import Example
