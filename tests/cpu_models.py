@@ -112,7 +112,7 @@ def seq2seq_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
             decoder=SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers))),
             cross=CrossAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers))),
         ),
-        tie=draw(st.sampled_from(["all", "target", "none"])),
+        tie_embeddings=draw(st.sampled_from(["all", "target", "none"])),
     )
 
 
@@ -122,9 +122,9 @@ def causal_configs(draw: st.DrawFn) -> DecoderOnlyConfig:
     return of_kind(
         DecoderOnlyConfig,
         **stack,
-        layers=layers,
+        num_layers=layers,
         attention=SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, layers))),
-        tie=draw(st.booleans()),
+        tie_embeddings=draw(st.booleans()),
     )
 
 

@@ -8,6 +8,8 @@ import pytest
 from tests.browser import browser, chromium
 from tests.small_runs import dragoman
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 SOURCE, REFERENCE = GOLDEN / "expected-1" / "source.txt", GOLDEN / "expected-1" / "target.txt"
 TEST_SET = ["--source", SOURCE, "--reference", REFERENCE]

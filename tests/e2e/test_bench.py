@@ -10,6 +10,8 @@ from tests.small_runs import dragoman
 from tests.small_tasks import config_of, write_texts
 from tests.untrained_runs import finished_language_model, finished_run
 
+pytestmark = pytest.mark.slow
+
 ASKED = ["--batch", 1, "--batch", 3, "--beam", 1, "--beam", 2, "--rounds", 1, "--device", "cpu"]
 ROW = {
     *("batch_size", "beam_size", "first_token_ms", "token_ms", "sentences_per_second", "tokens_per_second"),

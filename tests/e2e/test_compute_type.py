@@ -11,6 +11,8 @@ import pytest
 
 from tests.untrained_runs import finished_language_model, finished_run
 
+pytestmark = pytest.mark.slow
+
 STUBS = Path(__file__).parents[1] / "stubs"
 TEXT = "two dogs play .\n\na cat sits by the sea\n"
 

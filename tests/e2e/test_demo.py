@@ -10,6 +10,8 @@ import pytest
 
 from tests.browser import browser, chromium
 
+pytestmark = pytest.mark.slow
+
 FEW = ("--set", "training.max_steps=12", "--set", "training.validate_every=12")
 
 

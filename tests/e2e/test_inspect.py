@@ -11,6 +11,8 @@ import pytest
 from tests.browser import browser, chromium
 from tests.small_runs import dragoman
 
+pytestmark = pytest.mark.slow
+
 RUN = Path(__file__).parents[1] / "golden" / "run-1"
 TEXTS = (
     "the small cat sleeps in the house",

@@ -11,6 +11,8 @@ from dragoman.runs.load import load_torch_model
 from tests.browser import browser, chromium
 from tests.small_tasks import config_of, write_texts
 
+pytestmark = pytest.mark.slow
+
 FEW = ("--set", "training.max_steps=3", "--set", "training.validate_every=3")
 CHIPS = "[...document.querySelector('#source').children].map((chip) => Number(chip.dataset.weight))"
 CONTEXT = "two dogs play and a man sleeps"

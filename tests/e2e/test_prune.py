@@ -12,6 +12,8 @@ from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.runs.load import load, load_torch_model
 from tests.small_runs import dragoman
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 RUN = GOLDEN / "run-1"
 PAIRS = ["--source", GOLDEN / "expected-1" / "source.txt", "--target", GOLDEN / "expected-1" / "target.txt"]

@@ -14,6 +14,8 @@ import pytest
 
 from tests.small_runs import command, environment, hashes, small_options, write_corpus
 
+pytestmark = pytest.mark.slow
+
 VARIANTS = {
     "plain": {
         "training__max_steps": 61,
@@ -85,7 +87,6 @@ class Training:
         self.process.wait(timeout=60)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "threads"), [(0, 2), (1, 1), (2, 1)], ids=list(VARIANTS))
 def test_killed_training_resumes_exactly(tmp_path, variant, threads):
     seed = int(os.environ.get("DRAGOMAN_KILLS") or int.from_bytes(os.urandom(4)))

@@ -8,6 +8,8 @@ import yaml
 from dragoman.cli import main
 from tests.small_tasks import config_of, write_texts
 
+pytestmark = pytest.mark.slow
+
 FEW = ("training.max_steps=3", "training.validate_every=3")
 TINY = ("model.d_model=12", "model.num_heads=2", "model.num_layers=1", "model.d_ff=17", "data.context_length=19")
 

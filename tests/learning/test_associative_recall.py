@@ -23,6 +23,8 @@ from dragoman.training.schedules import CosineSchedule
 from dragoman.training.trainer import TrainingState, Validator, train
 from tests.tiny_training import CPU
 
+pytestmark = pytest.mark.slow
+
 KEYS, VALUES = range(4, 16), range(16, 28)
 PAIRS = range(3, 7)
 MODEL = DecoderOnlyConfig(
@@ -59,7 +61,6 @@ def draw(generator: random.Random) -> Pair:
     return [token for pair in shown for token in pair], [token for pair in asked for token in pair]
 
 
-@pytest.mark.slow
 def test_99_of_100_values_are_recalled(tmp_path):
     generator = random.Random(1)
     seen = [draw(generator) for _ in range(20_000)]

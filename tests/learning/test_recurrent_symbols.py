@@ -20,6 +20,8 @@ from dragoman.training.trainer import TrainingState, Validator, train
 from tests.learning.test_transformer_symbols import SYMBOLS, TASKS, Sequence_, draw, exact_match_rate
 from tests.tiny_training import CPU
 
+pytestmark = pytest.mark.slow
+
 MODEL = RecurrentConfig(d_model=64, dropout=RecurrentDropoutConfig(embedding=0.0, output=0.0))
 TRAINING = TrainingConfig(
     max_steps=800,
@@ -40,7 +42,6 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_99_of_100_unseen_sequences_are_exact(tmp_path, task):
     generator = random.Random(1)

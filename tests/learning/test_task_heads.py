@@ -23,6 +23,8 @@ from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead, Seque
 from dragoman.training.losses import classification_loss, question_answering_loss
 from dragoman.training.step import compute_gradients
 
+pytestmark = pytest.mark.slow
+
 WORDS = [f"w{number}" for number in range(23)]
 SIZES = {
     "d_model": 32,
@@ -77,7 +79,6 @@ def build(kind: str, side: LanguageTokenizer, head) -> ModelWithHead:
         )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "pooling"), [("encoder", "first"), ("encoder", "mean"), ("causal", "last")])
 def test_classifier_finds_a_word_anywhere_in_the_text(side, kind, pooling):
     """The label is the one of w0, w1 and w2 that occurs in the text."""
@@ -106,7 +107,6 @@ def test_classifier_finds_a_word_anywhere_in_the_text(side, kind, pooling):
     assert accuracy.value >= 98
 
 
-@pytest.mark.slow
 def test_tagger_reads_the_previous_word(side):
     labels = Labels(("after w0 to w9", "other"))
 
@@ -131,7 +131,6 @@ def test_tagger_reads_the_previous_word(side):
     assert accuracy.value >= 95
 
 
-@pytest.mark.slow
 def test_answerer_finds_the_word_in_any_window(side):
     layout = WindowConfig(max_length=10, max_question_length=1, stride=4)
 

@@ -21,6 +21,8 @@ from dragoman.training.trainer import TrainingState, Validator, train
 from tests.tensor_search import search
 from tests.tiny_training import CPU, build_network
 
+pytestmark = pytest.mark.slow
+
 SYMBOLS = range(4, 24)
 LENGTHS = range(3, 11)
 MODEL = EncoderDecoderConfig(
@@ -57,7 +59,6 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_99_of_100_unseen_sequences_are_exact(tmp_path, task):
     generator = random.Random(1)

@@ -27,6 +27,8 @@ from tests.tensor_search import search
 from tests.tiny_training import CPU
 from tests.trees import Heads, depth, random_tree
 
+pytestmark = pytest.mark.slow
+
 WORDS = [*"abcdefghijklmnop"]
 LENGTHS = range(3, 8)
 TRAINING = TrainingConfig(
@@ -59,7 +61,6 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "positions", "least", "most"),
     [

@@ -20,6 +20,8 @@ from dragoman.runs.load import load
 from tests import batch_invariance
 from tests.corpora import corpora
 
+pytestmark = pytest.mark.slow
+
 STORED = Path(__file__).parents[1] / "golden" / "run-1"
 SHORT = DecodingConfig(beam_size=5, max_length_ratio=0.5)
 WAYS = 6

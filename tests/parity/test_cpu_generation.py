@@ -12,6 +12,8 @@ from dragoman.runs.export import export_run
 from dragoman.runs.load import load_torch_model
 from tests.untrained_runs import PAIRS, finished_language_model
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
 
 PROMPTS = ["two dogs", "", "a cat sits by the sea and the dogs play", "s"]

@@ -63,8 +63,8 @@ class MarianStepper:
         mask = torch.arange(source.shape[1]) < lengths[:, None]
         return Encoded(self.model.get_encoder()(source, attention_mask=mask).last_hidden_state, lengths)
 
-    def start(self, memory: Encoded, *, beam: int) -> Decoded:
-        return Decoded(torch.empty(len(memory.lengths), beam, 0, dtype=torch.long))
+    def start(self, memory: Encoded, *, beam_size: int) -> Decoded:
+        return Decoded(torch.empty(len(memory.lengths), beam_size, 0, dtype=torch.long))
 
     def step(self, tokens: Tensor, memory: Encoded, state: Decoded) -> tuple[Tensor, Decoded]:
         prefixes = torch.cat([state.prefixes, tokens[..., None]], dim=2)

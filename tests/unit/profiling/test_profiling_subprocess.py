@@ -29,6 +29,8 @@ from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
 from tests.small_tasks import config_of, write_texts
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 STEP_COUNT_BYTES = 4
 """Bytes of Adam's step count, per parameter."""

@@ -22,6 +22,8 @@ from dragoman.training.config import TranslationTrainingConfig
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import hashes, write_corpus
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 SETTINGS = {
     "tokenizer": {"kind": "words"},

@@ -18,6 +18,8 @@ from dragoman.tasks.translation import build_stream
 from tests.small_runs import write_corpus
 from tests.trees import Heads, conllu, random_tree
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 SMALL = {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 17}
 SETTINGS = {

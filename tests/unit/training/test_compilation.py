@@ -13,10 +13,11 @@ from dragoman.errors import ConfigError
 from dragoman.training.step import compile_model
 from tests.torch_compile_models import NETWORKS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.slow
 def test_models_compile_whole_and_once_for_all_shapes():
     """PyTorch's tracer runs without its code generator, which needs a C++ compiler."""
     answer = subprocess.run(

@@ -21,6 +21,8 @@ from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup
 from dragoman.training.fsdp import enable_gradient_checkpointing
 from tests.worker_training import FIRST, Options, as_json, train_run
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -101,7 +103,6 @@ def test_losses_fall_and_weights_move(alone, name):
     assert losses[-1] < losses[0] - 0.5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "same"),
     [
@@ -122,14 +123,12 @@ def test_gradient_checkpointing_changes_no_number(alone, place):
     assert max_difference(train_run(place / "again", Options(recompute=True), SINGLE_WORKER), alone["whole"]) < 1e-5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["whole", "shards"])
 def test_one_worker_resumes_a_run_of_two(alone, two, place, name, tmp_path):
     copy_first_checkpoint(place / "two" / name, tmp_path)
     assert resumed_difference(two[name], train_run(tmp_path, Options(), SINGLE_WORKER), alone["whole"]) < 1e-5
 
 
-@pytest.mark.slow
 def test_three_workers_resume_runs_of_one_or_two(alone, two, place, tmp_path):
     """Resume sharded and unsharded runs."""
     first = {"alone/whole": alone["whole"], "two/whole": two["whole"], "two/shards": two["shards"]}
