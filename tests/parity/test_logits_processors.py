@@ -15,9 +15,9 @@ from transformers.generation.logits_process import (
 )
 
 from dragoman.decoding import SamplingConfig
-from dragoman.decoding.logits_numpy import NumpyOperations
-from dragoman.decoding.logits_torch import TorchOperations
+from dragoman.decoding.numpy_logits_operations import NumpyOperations
 from dragoman.decoding.sampling import filter_logits
+from dragoman.decoding.torch_logits_operations import TorchOperations
 
 ROWS, VOCABULARY = 13, 997
 SETTINGS = {

@@ -8,7 +8,7 @@ import torch
 
 import dragoman
 from dragoman.interpret.attention_recorder import record_pairs
-from dragoman.interpret.quantized_activations import round_activations, round_to
+from dragoman.interpret.simulated_quantization import round_activations, round_to
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.weights import get_weights, save_tensors
 from dragoman.runs.export import export_run

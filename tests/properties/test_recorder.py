@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dragoman.interpret import record
 from dragoman.interpret.attention_recorder import attention_modules
-from dragoman.interpret.quantized_activations import round_activations
+from dragoman.interpret.simulated_quantization import round_activations
 from dragoman.models.config import (
     DecoderOnlyConfig,
     EncoderDecoderConfig,

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from dragoman.decoding import DecodingConfig, Hypothesis, OutputStart, SamplingConfig
 from dragoman.decoding import search as run_any_search
 from dragoman.decoding.greedy_search import uniform_number
-from dragoman.decoding.logits_torch import TorchOperations
 from dragoman.decoding.sampling import SamplingStep, sample_next
-from dragoman.inference.backends.sliding_context import SlidingContext, tokens_after_slide
+from dragoman.decoding.torch_logits_operations import TorchOperations
+from dragoman.inference.backends.sliding_context_backend import SlidingContext, tokens_after_slide
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig, RotaryConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer

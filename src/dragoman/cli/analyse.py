@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.atomic_files import require_writable, unique_names
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.inspect import HtmlFile, JsonFile, write_report
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import DeviceOption, config_options, refuse
@@ -50,8 +50,8 @@ def analyse(
         refuse({**decoding, "device": device}, "without a run that translates")
     for path in filter(None, (out, json_)):
         require_writable(path)
-    sources, references = input_output.read_all(str(source)), input_output.read_all(str(reference))
-    frequencies = None if train is None else count_words(input_output.read_all(str(train)))
+    sources, references = text_io.read_all(str(source)), text_io.read_all(str(reference))
+    frequencies = None if train is None else count_words(text_io.read_all(str(train)))
     names = unique_names(systems)
     shared: dict[str, Any] = {"sources": sources, "references": references, "frequencies": frequencies, "worst": worst}
     found = [
@@ -78,5 +78,5 @@ def _analyze(path: Path, name: str, *, beam_size: int | None, device: str | None
     if path.is_dir():
         translator = load_as(Translator, path, torch_only=True, device=device)
         return analyse_run(name, translator, beam=beam_size, **shared)
-    outputs = input_output.read_all(str(path))
+    outputs = text_io.read_all(str(path))
     return SystemAnalysis(analyze_errors(name, outputs, **shared), {}, outputs)

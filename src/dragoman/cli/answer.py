@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import FormatOption, OutputFile, RunArgument, config_options, shared_options
 from dragoman.config import parse
@@ -54,13 +54,13 @@ def answer(
     pairs = _question_pairs(question, context, input_, warnings)
     answerer = load_as(QuestionAnswerer, run, **loading)
     config = parse(AnswerConfig, answerer.config.model_dump() | choice, where="answer")
-    options = {"chunk": 1} if input_output.is_typed(input_) else {}
+    options = {"chunk": 1} if text_io.is_typed(input_) else {}
     found = answerer.answer_stream(pairs, config, **options)
     if format_ == "jsonl":
-        lines = input_output.json_lines(found, lambda answers: {"answers": [asdict(one) for one in answers]})
+        lines = text_io.json_lines(found, lambda answers: {"answers": [asdict(one) for one in answers]})
     else:
         lines = _text_lines(found, n_best=config.n_best)
-    input_output.write_lines(lines, output, warnings, unit="questions")
+    text_io.write_lines(lines, output, warnings, unit="questions")
 
 
 def _question_pairs(
@@ -77,8 +77,8 @@ def _question_pairs(
 
 
 def _read_pairs(name: str, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(input_output.read_input(name, warnings), start=1):
-        where = f"{'standard input' if name == input_output.STANDARD else name}:{number}"
+    for number, line in enumerate(text_io.read_input(name, warnings), start=1):
+        where = f"{'standard input' if name == text_io.STANDARD else name}:{number}"
         row = parse_object(line, where)
         yield get_text(row, "question", where), get_text(row, "context", where)
 
@@ -86,11 +86,11 @@ def _read_pairs(name: str, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
 def _read_context(given: str, warnings: ReadWarnings) -> str:
     """Return the text of a file, of standard input, or the argument itself."""
     try:
-        is_file = given == input_output.STANDARD or Path(given).is_file()
+        is_file = given == text_io.STANDARD or Path(given).is_file()
     except (OSError, ValueError):  # a text may be too long for a file name, or contain characters that no name can
         is_file = False
     if is_file:
-        return "\n".join(input_output.read_input(given, warnings))
+        return "\n".join(text_io.read_input(given, warnings))
     if len(given.split()) < 2:
         raise DataError(f"--context {given}: there is no such file, and one word is no text. Check the path.")
     return given

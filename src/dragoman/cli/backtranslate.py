@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import OutputDir, config_options, refuse, shared_options
 from dragoman.config import parse
@@ -42,9 +42,9 @@ def backtranslate(
     refuse(useless, f"with --method {method}")
     rewrite, how = _beam_search(run, search, loading) if method == "beam" else _sampling(run, sampling, loading)
     origin = describe_origin(run, *loading.get("ensemble", ()), method=method, **how)
-    with input_output.read_with_progress(monolingual, output=output_dir) as texts:
+    with text_io.read_with_progress(monolingual, output=output_dir) as texts:
         written = write_backtranslated(output_dir, texts, rewrite, tag=tag, origin=origin)
-    input_output.say(
+    text_io.say(
         f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Name them under "
         f"data.extra_corpora: {{corpus: {{kind: files, source: {output_dir / SOURCE}, target: {output_dir / TARGET}}}}}"
     )

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.options import JsonFlag, RunArgument, given, refuse, shared_options
 from dragoman.cli.table_output import build_table
 
@@ -52,7 +52,7 @@ def bench(
         batch_sizes=batch_sizes and tuple(batch_sizes),
         beam_sizes=beam_sizes and tuple(beam_sizes),
         source_tokens=source_tokens,
-        texts=None if source is None else [text for text in input_output.read_all(source) if text],
+        texts=None if source is None else [text for text in text_io.read_all(source) if text],
     )
     config = BenchConfig(tokens=tokens, rounds=rounds, **options)
     found = measure(RunFolder(run), config, load=load, **{"device": None, "compute_type": "auto"} | loading)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import FormatOption, InputFile, OutputFile, RunArgument, refuse, shared_options
 from dragoman.data.readers.line_reader import ReadWarnings
@@ -37,16 +37,16 @@ def classify(
 
     loaded: Any = load_as((Classifier, Tagger), run, **loading)
     warnings = ReadWarnings()
-    texts = input_output.read_input(input_, warnings)
-    options = {"chunk": 1} if input_output.is_typed(input_) else {}
+    texts = text_io.read_input(input_, warnings)
+    options = {"chunk": 1} if text_io.is_typed(input_) else {}
     if isinstance(loaded, Tagger):
         refuse({"all": all_}, "on a run that labels words")
         tagged = loaded.tag_stream((text.split() for text in texts), **options)
-        lines = input_output.json_lines(tagged, _word_row) if format_ == "jsonl" else _text_of_words(tagged)
+        lines = text_io.json_lines(tagged, _word_row) if format_ == "jsonl" else _text_of_words(tagged)
     else:
         found = loaded.classify_stream(texts, **options)
-        lines = input_output.json_lines(found, asdict) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
-    input_output.write_lines(lines, output, warnings, total=input_output.count_lines(input_))
+        lines = text_io.json_lines(found, asdict) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
+    text_io.write_lines(lines, output, warnings, total=text_io.count_lines(input_))
 
 
 def _text_of_texts(found: Iterator[Classification], *, all_labels: bool) -> Iterator[str]:

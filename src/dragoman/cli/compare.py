@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.evaluate import DEFAULT_METRICS, Lowercase, MetricNames, Tokenize, metric_configs
 from dragoman.cli.options import JsonFlag
 from dragoman.cli.table_output import build_table
@@ -61,8 +61,8 @@ def compare(
             )
         _compare_runs(systems, as_json=json_)
         return
-    references = [input_output.read_all(name) for name in reference]
-    outputs = {name: input_output.read_all(name) for name in systems}
+    references = [text_io.read_all(name) for name in reference]
+    outputs = {name: text_io.read_all(name) for name in systems}
     for name, sentences in outputs.items():
         check_aligned(sentences, references, names=[name, *reference])
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, OutputDir, RunArgument, config_options, shared_options
 from dragoman.decoding.config import DecodingConfig
@@ -40,9 +40,9 @@ def distill(
     config = translator.decoding_config(where="distill", **decoding)
     how = {"method": "beam", "beam_size": config.beam_size, "decoding": config.method}
     origin = describe_origin(teacher, *loading.get("ensemble", ()), **how)
-    with input_output.read_with_progress(source, output=output_dir) as texts:
+    with text_io.read_with_progress(source, output=output_dir) as texts:
         written = write_distilled(output_dir, texts, beam_search_rewriter(translator, config), origin=origin)
-    input_output.say(
+    text_io.say(
         f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Train a student with: "
         f"dragoman train --source {output_dir / SOURCE} --target {output_dir / TARGET} --output-dir RUN"
     )

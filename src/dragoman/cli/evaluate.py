@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, JsonFlag, SourceFeaturesOption, config_options, given, refuse, shared_options
 from dragoman.cli.table_output import build_table
@@ -81,14 +81,14 @@ def evaluate(
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     options = {**loading, "source_features": source_features, "perturb": perturb, **decoding}
     name = _input_name(run, source, hypothesis, given(**options))
-    references = [input_output.read_all(one) for one in reference]
-    sentences = outputs = input_output.read_all(name)
+    references = [text_io.read_all(one) for one in reference]
+    sentences = outputs = text_io.read_all(name)
     check_aligned(sentences, references, names=[name, *reference])
     if run is not None:
         if perturb is not None:
             sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(outputs)]
             changed = sum(one != other for one, other in zip(sentences, outputs, strict=True))
-            input_output.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
+            text_io.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
         features = None if source_features is None else list(read_heads(sentences, source_features, name=name))
         translator = load_as(Translator, run, **loading)
         config = translator.decoding_config(where="evaluate", **decoding)

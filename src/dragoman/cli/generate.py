@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import (
     FormatOption,
@@ -76,11 +76,11 @@ def generate(
         _print_pieces(generator, prompt or "", config, echo=echo, **options)
         return
     warnings = ReadWarnings()
-    prompts = iter([prompt or ""]) if input_ is None else input_output.read_input(input_, warnings)
+    prompts = iter([prompt or ""]) if input_ is None else text_io.read_input(input_, warnings)
     num_samples = n_best if isinstance(config, SamplingConfig) else 1
     found = generator.generate_stream(prompts, config, num_samples=num_samples, **options)
-    lines = input_output.json_lines(found, _json_row) if format_ == "jsonl" else _texts(found, echo=echo)
-    input_output.write_lines(lines, output, warnings, unit="prompts")
+    lines = text_io.json_lines(found, _json_row) if format_ == "jsonl" else _texts(found, echo=echo)
+    text_io.write_lines(lines, output, warnings, unit="prompts")
 
 
 def _generation_config(
@@ -99,14 +99,14 @@ def _generation_config(
 
 def _is_streamed(wanted: bool | None, *, is_single: bool, output: str, format_: TextFormat) -> bool:
     """Return whether to print tokens as they are generated: on request, or for one text on a terminal."""
-    is_possible = is_single and output == input_output.STANDARD and format_ == "text"
+    is_possible = is_single and output == text_io.STANDARD and format_ == "text"
     if wanted and not is_possible:
         raise ConfigError("--stream prints a single sampled text as plain text to standard output. Leave it out.")
     return is_possible and sys.stdout.isatty() if wanted is None else wanted
 
 
 def _print_pieces(generator: Generator, prompt: str, config: SamplingConfig, *, echo: bool, **options: Any) -> None:
-    with input_output.open_output(input_output.STANDARD) as stream:
+    with text_io.open_output(text_io.STANDARD) as stream:
         stream.write(generator.tokenizer.source.normalize(prompt) if echo else "")
         for piece in generator.stream_text(prompt, config, **options):
             stream.write(piece)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import DeviceOption, OutputDir, RunArgument
 from dragoman.data.readers.line_reader import ReadWarnings
@@ -42,8 +42,8 @@ def prune(
         raise DataError(f"{source}: contains no text to rank the heads on. Give another file.")
     translator = load_as(Translator, run, torch_only=True, device=device)
     result = prune_run(run, translator, output_dir, share=heads, pairs=sample)
-    input_output.report_repairs(warnings)
-    input_output.say(
+    text_io.report_repairs(warnings)
+    text_io.say(
         f"{output_dir}: {result.heads[1]} of {result.heads[0]} heads, {result.parameters[1]:,} of "
         f"{result.parameters[0]:,} parameters. Score the run with: dragoman evaluate {output_dir} --source FILE "
         "--reference FILE"

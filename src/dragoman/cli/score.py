@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import (
     LOADING,
@@ -81,16 +81,16 @@ def score(
         if source is None:
             raise ConfigError("--source is missing, and translations are scored given their sources. Give --source.")
         translator = load_as(Translator, run, **loading)
-        pairs, features = input_output.with_source_features(
+        pairs, features = text_io.with_source_features(
             _read_pairs(source, target, warnings), source_features, text_of=lambda pair: pair[0], name=str(source)
         )
         config = translator.decoding_config(where="score", **ranking)
         lines = _score_lines(
             translator.score_stream(pairs, penalty=config.penalty, source_features=features), totals, format_
         )
-    input_output.write_lines(lines, output, warnings)
+    text_io.write_lines(lines, output, warnings)
     if not perplexity:
-        input_output.say(totals.summary())
+        text_io.say(totals.summary())
 
 
 def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:

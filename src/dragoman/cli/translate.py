@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import input_output
+from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import (
     LOADING,
@@ -83,15 +83,15 @@ def translate(
     translator = load_as(Translator, run, shortlist=shortlist or None, **loading)
     config = translator.decoding_config(where="translate", **decoding, n_best=n_best)
     warnings = ReadWarnings()
-    texts, features = input_output.with_source_features(
-        input_output.read_input(input_, warnings), source_features, text_of=str, name=input_
+    texts, features = text_io.with_source_features(
+        text_io.read_input(input_, warnings), source_features, text_of=str, name=input_
     )
-    chunk = 1 if input_output.is_typed(input_) else STREAM_CHUNK
+    chunk = 1 if text_io.is_typed(input_) else STREAM_CHUNK
     found = translator.translate_stream(
         texts, config, chunk=chunk, source_features=features, split=split, language=language
     )
-    lines = input_output.json_lines(found, _json_row) if format_ == "jsonl" else _text_lines(found, n_best, scores)
-    input_output.write_lines(lines, output, warnings, total=input_output.count_lines(input_))
+    lines = text_io.json_lines(found, _json_row) if format_ == "jsonl" else _text_lines(found, n_best, scores)
+    text_io.write_lines(lines, output, warnings, total=text_io.count_lines(input_))
 
 
 def _text_lines(found: Iterator[Sequence[Translation]], n_best: int, scores: bool) -> Iterator[str]:

@@ -6,10 +6,10 @@ from typing import Self
 import numpy as np
 
 from dragoman.array_types import Bool, Float, Int
-from dragoman.decoding.batched_dataclass import RowBatch
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import normalize_by_length
+from dragoman.decoding.search_state_rows import RowBatch
 from dragoman.decoding.top_k_tokens import NEG_INF
 from dragoman.models.special_symbols import EOS
 

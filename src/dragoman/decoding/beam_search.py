@@ -17,7 +17,6 @@ from typing import Generic, Protocol, final, runtime_checkable
 import numpy as np
 
 from dragoman.array_types import Bool, Int
-from dragoman.decoding.batched_dataclass import RowBatch
 from dragoman.decoding.beam_hypotheses import (
     BeamCandidates,
     BeamHistory,
@@ -32,6 +31,7 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.length_penalty import best_possible_score
 from dragoman.decoding.mbr import rank_by_utility
+from dragoman.decoding.search_state_rows import RowBatch
 from dragoman.decoding.top_k_tokens import NEG_INF, next_tokens
 from dragoman.models.protocols import Backend, M, S
 from dragoman.models.special_symbols import EOS

@@ -12,10 +12,10 @@ from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 import numpy as np
 
 from dragoman.array_types import Bool, Float, Int
-from dragoman.decoding.batched_dataclass import RowBatch
 from dragoman.decoding.config import AVERAGE_LOG_PROB, DecodingConfig, LengthPenalty, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep
+from dragoman.decoding.search_state_rows import RowBatch
 from dragoman.decoding.top_k_tokens import NEG_INF, next_tokens, suppressed_tokens
 from dragoman.models.protocols import Backend, M, M_contra, Memory, S
 from dragoman.models.special_symbols import EOS, PAD

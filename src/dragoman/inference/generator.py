@@ -11,7 +11,7 @@ from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, warn
 from dragoman.inference.backends import as_backend
-from dragoman.inference.backends.sliding_context import SlidingContext
+from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
 from dragoman.inference.completion_result import Completion, Limits, Prompt, build_completion, text_stream
 from dragoman.inference.engine_thread import RequestRunner
@@ -50,8 +50,8 @@ class Generator:
     """Decoder-only model with its tokenizer.
 
     A model of running text continues a prompt; one of `pairs` (prompt and continuation) answers it. The model attends
-    to at most `context` tokens; of longer texts the oldest are dropped, as described in `backends.sliding_context`. A
-    sample does not depend on other prompts.
+    to at most `context` tokens; of longer texts the oldest are dropped, as described in
+    `backends.sliding_context_backend`. A sample does not depend on other prompts.
     """
 
     def __init__(

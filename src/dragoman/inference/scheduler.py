@@ -18,7 +18,7 @@ from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import DragomanError
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
-from dragoman.inference.backends.sliding_context import SlidingContext
+from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.length_batches import run_in_batches
 
 REFILL = 0.25

@@ -24,7 +24,11 @@ from dragoman.config import parse
 from dragoman.data.batching.batch_streams import BatchStream, Rows
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.errors import DragomanError
-from dragoman.profiling.batch_cost import (
+from dragoman.profiling.measured_memory import peak_bytes, resident_bytes
+from dragoman.profiling.memory_and_time_estimate import build_meta_model, count_flops, count_parameters, passes_per_step
+from dragoman.profiling.num_workers import choose_num_workers, peak_memory_of_workers
+from dragoman.profiling.peak_performance import peak_flops
+from dragoman.profiling.time_and_memory_per_batch import (
     PARTS,
     BatchCost,
     BatchPart,
@@ -33,10 +37,6 @@ from dragoman.profiling.batch_cost import (
     survey_batches,
     use_batches,
 )
-from dragoman.profiling.measured_memory import peak_bytes, resident_bytes
-from dragoman.profiling.memory_and_time_estimate import build_meta_model, count_flops, count_parameters, passes_per_step
-from dragoman.profiling.num_workers import choose_num_workers, peak_memory_of_workers
-from dragoman.profiling.peak_performance import peak_flops
 from dragoman.profiling.training_profile import (
     PROFILE_FILE,
     REQUEST_FILE,
@@ -46,11 +46,11 @@ from dragoman.profiling.training_profile import (
     ProfileRequest,
     TensorBytes,
 )
+from dragoman.tasks.build_training import TrainingSetup, prepare_state
 from dragoman.tasks.config import Experiment, TranslationConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.parallel_data import ParallelData
 from dragoman.tasks.task import RunFiles
-from dragoman.tasks.training_components import TrainingSetup, prepare_state
 from dragoman.training.callbacks import Event, LogEvent, SaveEvent
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import lead_workers, worker_message

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, final
 
 from dragoman.errors import ConfigError
-from dragoman.profiling.batch_cost import LinearModel, fit_nonnegative
 from dragoman.profiling.measured_memory import format_bytes
+from dragoman.profiling.time_and_memory_per_batch import LinearModel, fit_nonnegative
 from dragoman.profiling.training_profile import Profile
 from dragoman.training.config import TrainingConfig
 

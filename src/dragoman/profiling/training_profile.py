@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from dragoman.errors import RunError
-from dragoman.profiling.batch_cost import BatchCost
+from dragoman.profiling.time_and_memory_per_batch import BatchCost
 
 USER_ERROR: Final = 2
 REQUEST_FILE, PROFILE_FILE = "request.json", "profile.json"

@@ -28,7 +28,7 @@ from dragoman.interpret.attention_recorder import Ids, as_module
 from dragoman.interpret.beam_tree import SearchRecord, record_search
 from dragoman.interpret.explain_task_heads import explain_answer, explain_label, explain_tags
 from dragoman.interpret.explain_text import Explanation, explain_continuation, explain_translation
-from dragoman.interpret.quantized_activations import round_activations
+from dragoman.interpret.simulated_quantization import round_activations
 from dragoman.models.weight_quantization import ComputeType
 from dragoman.profiling.memory_and_time_estimate import count_parameters
 from dragoman.runs.folder import RunFolder

@@ -15,9 +15,9 @@ from dragoman.device import choose_device, describe_device
 from dragoman.errors import RunError, warn
 from dragoman.evaluation import Score
 from dragoman.models.weights import save_tensors
-from dragoman.profiling.batch_cost import use_batches
 from dragoman.profiling.memory_and_time_estimate import build_meta_model, estimate_training
 from dragoman.profiling.num_workers import choose_num_workers, record_peak_memory
+from dragoman.profiling.time_and_memory_per_batch import use_batches
 from dragoman.runs.auto_config import resolve_batch_tokens
 from dragoman.runs.config import corpus_settings, nest, read_settings
 from dragoman.runs.finetune import resolve_experiment
@@ -31,10 +31,10 @@ from dragoman.runs.model_card import (
     write_model_card,
     write_scores,
 )
+from dragoman.tasks.build_training import TrainingSetup, prepare_state
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import TaskData
-from dragoman.tasks.training_components import TrainingSetup, prepare_state
 from dragoman.training.callbacks import (
     Callback,
     EndEvent,

@@ -21,6 +21,7 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only, build_encoder_only
 from dragoman.models.task_heads import Backbone, DecoderOnlyBackbone, Head, ModelWithHead
+from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, ReaderModelConfig, TaggingConfig
 from dragoman.tasks.initial_weights import (
     read_initial_tokenizer,
@@ -35,7 +36,6 @@ from dragoman.tasks.task import (
     load_or_create_tokenizer,
     load_weights,
 )
-from dragoman.tasks.training_components import TrainingSetup, measure_likelihood
 from dragoman.training.step import B, LossFunction, seeded_rng
 from dragoman.training.trainer import Validator
 

@@ -18,11 +18,11 @@ from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
+from dragoman.tasks.build_training import TrainingSetup, loss_validator, measure_likelihood
 from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
 from dragoman.tasks.plain_text_data import TextCorpus, TextPart, prepare_text_data
 from dragoman.tasks.task import RunFiles, TaskDescription, format_list, load_weights
-from dragoman.tasks.training_components import TrainingSetup, loss_validator, measure_likelihood
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.step import seeded_rng
 

@@ -12,11 +12,11 @@ from dragoman.data.mlm_masking import masked_lm_in_order, masked_lm_stream
 from dragoman.errors import RunError
 from dragoman.evaluation import Score
 from dragoman.models.encoder_only import EncoderOnlyTransformer
+from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import MaskedLMConfig
 from dragoman.tasks.head_task import build_masked_lm
 from dragoman.tasks.plain_text_data import TextCorpus, TextPart, prepare_text_data
 from dragoman.tasks.task import RunFiles, TaskDescription
-from dragoman.tasks.training_components import TrainingSetup, measure_likelihood
 from dragoman.training.losses import masked_lm_loss
 from dragoman.training.trainer import Validator
 

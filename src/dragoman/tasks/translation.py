@@ -21,6 +21,7 @@ from dragoman.inference.translation_result import TranslationWarning
 from dragoman.inference.translator import Translator
 from dragoman.models.ensemble import Ensemble
 from dragoman.nn.lora import merge_lora
+from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import TranslationConfig, max_positions
 from dragoman.tasks.initial_weights import (
     build_initial_model,
@@ -31,7 +32,6 @@ from dragoman.tasks.initial_weights import (
 )
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
 from dragoman.tasks.task import RunFiles, TaskDescription, load_weights
-from dragoman.tasks.training_components import TrainingSetup, measure_likelihood
 from dragoman.training.losses import build_translation_loss, cross_entropy_loss
 from dragoman.training.trainer import Validator
 

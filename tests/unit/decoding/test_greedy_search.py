@@ -10,9 +10,9 @@ import torch
 from dragoman.config import parse
 from dragoman.decoding import OutputStart, SamplingConfig, sampling_search, search
 from dragoman.decoding.greedy_search import uniform_number
-from dragoman.decoding.logits_numpy import NumpyOperations
-from dragoman.decoding.logits_torch import TorchOperations
+from dragoman.decoding.numpy_logits_operations import NumpyOperations
 from dragoman.decoding.sampling import SamplingStep, filter_logits, invert_cdf, sample_next
+from dragoman.decoding.torch_logits_operations import TorchOperations
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.backends.torch_backend import TorchBackend
 from tests.fake_models import SYMBOLS, PrefixModel, Sources

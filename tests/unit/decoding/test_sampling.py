@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from dragoman.decoding import sampling
-from dragoman.decoding.logits_numpy import NumpyOperations
-from dragoman.decoding.logits_torch import TorchOperations
+from dragoman.decoding.numpy_logits_operations import NumpyOperations
 from dragoman.decoding.sampling import apply_temperature
+from dragoman.decoding.torch_logits_operations import TorchOperations
 
 PROBABILITIES = [0.1, 0.4, 0.05, 0.3, 0.15]
 

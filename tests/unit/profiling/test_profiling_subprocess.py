@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import merge
-from dragoman.profiling.batch_cost import BatchCost
 from dragoman.profiling.memory_and_time_estimate import count_flops, count_parameters
 from dragoman.profiling.profiling_subprocess import (
     LEARNING_RATE,
@@ -22,6 +21,7 @@ from dragoman.profiling.profiling_subprocess import (
     shortest_and_longest,
     step_flops,
 )
+from dragoman.profiling.time_and_memory_per_batch import BatchCost
 from dragoman.profiling.training_profile import ProfileRequest
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder

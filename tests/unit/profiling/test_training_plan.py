@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.profiling.batch_cost import BatchCost, LinearModel
+from dragoman.profiling.time_and_memory_per_batch import BatchCost, LinearModel
 from dragoman.profiling.training_plan import (
     TOKEN_MULTIPLE,
     MemoryModel,

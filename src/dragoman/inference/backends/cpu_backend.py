@@ -16,7 +16,7 @@ from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
-from dragoman.decoding.logits_numpy import NumpyOperations, log_normalizers
+from dragoman.decoding.numpy_logits_operations import NumpyOperations, log_normalizers
 from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference.backends.protocol import Shortlists, TokenIds

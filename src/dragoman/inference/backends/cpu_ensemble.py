@@ -10,12 +10,12 @@ import numpy as np
 
 from dragoman.array_types import Float, Int
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.batched_dataclass import RowBatch
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.logits_numpy import NumpyOperations, log_normalizers, top_k_sorted
+from dragoman.decoding.numpy_logits_operations import NumpyOperations, log_normalizers, top_k_sorted
 from dragoman.decoding.sampling import SamplingStep, sample_next
+from dragoman.decoding.search_state_rows import RowBatch
 from dragoman.inference.backends.cpu_backend import score_by_steps
 from dragoman.inference.backends.protocol import Shortlists, TokenIds
 from dragoman.models.protocols import EnsembleParts, TopK, non_finite_logits_error

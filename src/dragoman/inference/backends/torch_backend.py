@@ -23,8 +23,8 @@ from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.forced_decoding import score_outputs, score_tokens
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
-from dragoman.decoding.logits_torch import TorchOperations, top_k_tokens
 from dragoman.decoding.sampling import SamplingStep, sample_next
+from dragoman.decoding.torch_logits_operations import TorchOperations, top_k_tokens
 from dragoman.inference.backends.protocol import Shortlists, TokenIds
 from dragoman.inference.length_batches import run_in_batches
 from dragoman.models.protocols import TopK, needs_source_features, source_arguments

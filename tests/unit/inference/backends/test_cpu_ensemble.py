@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dragoman.decoding.logits_numpy import top_k_sorted
+from dragoman.decoding.numpy_logits_operations import top_k_sorted
 from dragoman.errors import RunError
 from dragoman.inference.backends.cpu_ensemble import CpuEnsemble, mean_probability
 

@@ -14,9 +14,9 @@ from typing import Any, final
 import numpy as np
 
 from dragoman.array_types import Int
-from dragoman.decoding.batched_dataclass import RowBatch
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.sampling import SamplingStep
+from dragoman.decoding.search_state_rows import RowBatch
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 
 

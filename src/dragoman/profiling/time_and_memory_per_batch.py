@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.data.batching.token_budget_batches import Batch
-from dragoman.tasks.training_components import TrainingSetup
+from dragoman.tasks.build_training import TrainingSetup
 from dragoman.training.distributed import WorkerGroup
 from dragoman.training.step import B
 

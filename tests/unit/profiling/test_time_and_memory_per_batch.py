@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dragoman.data.batching.packing import TextBatch
 from dragoman.data.batching.token_budget_batches import Batch, pair_stream
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.profiling.batch_cost import (
+from dragoman.profiling.time_and_memory_per_batch import (
     PARTS,
     BatchCost,
     BatchPart,
@@ -111,7 +111,7 @@ def test_survey_covers_every_batch_of_a_small_epoch(stream):
 
 
 def test_survey_of_a_large_epoch_is_evenly_spaced(stream, monkeypatch):
-    monkeypatch.setattr("dragoman.profiling.batch_cost.MAX_SURVEYED", 5)
+    monkeypatch.setattr("dragoman.profiling.time_and_memory_per_batch.MAX_SURVEYED", 5)
     chosen = list(survey_batches(stream))
     assert len(chosen) == 5
     assert (chosen[0], chosen[-1]) == (0, stream.batches_per_epoch() - 1)
