@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dragoman.data.batching.batch_streams import Rows
+from dragoman.array_types import Rows
 from dragoman.data.batching.token_budget_batches import LengthArray
 
 

@@ -8,6 +8,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool as Bool
     from jaxtyping import Float as Float
@@ -28,6 +31,8 @@ else:
     Bool = Float = Float32 = Int = Int8 = UInt16 = Shaped
     Tensor = Any
 
+Rows = NDArray[np.int64]
+"""Indices of examples in a dataset."""
 SourceIds = Int[Tensor, "batch source"]
 TargetIds = Int[Tensor, "batch target"]
 Tokens = Int[Tensor, "batch positions"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman import cpu_library
 from tests.untrained_runs import finished_language_model, finished_run
 
 pytestmark = pytest.mark.slow
@@ -51,6 +52,14 @@ def test_cpu_backend_does_not_import_torch(run, tmp_path):
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout == TEXT
     assert answer.stderr == "False\n"
+
+
+@pytest.mark.skipif(not cpu_library.is_installed(), reason="dragoman-cpu is not installed")
+def test_generation_on_the_cpu_backend_does_not_import_torch(tmp_path):
+    model = finished_language_model(tmp_path / "run").path
+    answer = process("-c", PROGRAM, "generate", model, "--device", "cpu", cwd=tmp_path, text="a\n", packages=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr.splitlines()[-1] == "False"
 
 
 def test_exported_int8_model_is_described_and_translates(run, tmp_path):

@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from dragoman.array_types import Rows
 from dragoman.config import Config
-from dragoman.data.batching.batch_streams import Epoch, EpochStream, Rows
+from dragoman.data.batching.batch_streams import Epoch, EpochStream
 from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
 from dragoman.data.batching.token_budget_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.memory_map import RaggedArray

@@ -20,8 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dragoman.array_types import Rows
 from dragoman.config import parse
-from dragoman.data.batching.batch_streams import BatchStream, Rows
+from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.errors import DragomanError
 from dragoman.profiling.measured_memory import peak_bytes, resident_bytes

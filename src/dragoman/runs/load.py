@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from dragoman import cpu_library, runs, tasks
 from dragoman.config import Tree, parse
@@ -14,23 +14,24 @@ from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.inference.backends.cpu_ensemble import CpuEnsemble
 from dragoman.inference.backends.shortlist_backend import ShortlistBackend
+from dragoman.inference.chat_template import ChatTemplate
+from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.translator import Translator
 from dragoman.models.weight_quantization import ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder
 
-if TYPE_CHECKING:
-    from dragoman.inference.generator import Generator
-
-
 RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8"]
 """Compute type for inference; `auto` is the type that the weights are stored in."""
-MODEL_KEYS = {
-    *("kind", "d_model", "num_heads", "num_kv_heads", "d_ff", "activation", "gated", "bias", "encoder_layers"),
-    *("norm", "norm_position", "norm_embedding", "positions", "scale_embedding", "dropout", "decoder_layers"),
-    *("attention", "tie_embeddings"),
+_SHARED_KEYS = {
+    *("kind", "d_model", "num_heads", "num_kv_heads", "d_ff", "activation", "gated", "bias", "norm", "norm_position"),
+    *("norm_embedding", "positions", "scale_embedding", "dropout", "attention", "tie_embeddings"),
 }
-"""Keys of a complete encoder-decoder configuration; its class cannot tell, because it imports PyTorch."""
+MODEL_KEYS = {
+    "encoder_decoder": _SHARED_KEYS | {"encoder_layers", "decoder_layers"},
+    "decoder_only": _SHARED_KEYS | {"num_layers"},
+}
+"""Keys of complete model configurations by kind; the classes cannot tell, because they import PyTorch."""
 _DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """Device files of accelerator drivers on Linux."""
 
@@ -158,7 +159,7 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
 
 def load_cpu_backend(
     folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
-) -> "Translator | Generator | None":
+) -> Translator | Generator | None:
     """Load a finished run with the CPU backend; None if PyTorch has to run it, after a warning where unexpected.
 
     Raises ConfigError if PyTorch has to run the model and does not support the compute type.
@@ -175,7 +176,7 @@ def load_cpu_backend(
 
 def _load_cpu_backend(
     folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
-) -> "Translator | Generator | None":
+) -> Translator | Generator | None:
     tree = _raw_config(folder)
     stored = folder.read_export().get("compute_type", "float32")
     if stored not in get_args(ComputeType):
@@ -193,15 +194,11 @@ def _load_cpu_backend(
 
 
 def _raw_config(folder: RunFolder) -> Tree:
-    """Return the configuration without importing PyTorch, unless defaults are missing or the task needs it anyway."""
+    """Return the configuration without importing PyTorch, unless defaults are missing."""
     tree = folder.read_raw_config()
     model = tree.get("model")
-    incomplete = (
-        isinstance(model, Mapping) and model.get("kind") == "encoder_decoder" and not model.keys() >= MODEL_KEYS
-    )
-    if incomplete or _task(tree) == "language_modeling":
-        return folder.read_config().model_dump(mode="json")
-    return tree
+    complete = isinstance(model, Mapping) and model.keys() >= MODEL_KEYS.get(model.get("kind", ""), set())
+    return tree if complete else folder.read_config().model_dump(mode="json")
 
 
 def _task(tree: Mapping[str, Any]) -> str:
@@ -236,7 +233,7 @@ def _may_have_accelerator() -> bool:
 
 def _build_on_cpu(
     folder: RunFolder, tree: Mapping[str, Any], compute_type: ComputeType, batch_tokens: int
-) -> "Translator | Generator":
+) -> Translator | Generator:
     arrays, tokenizer = load_arrays(folder.weights), folder.read_tokenizer()
     backend = CpuBackend(
         tree["model"],
@@ -247,6 +244,20 @@ def _build_on_cpu(
         where=str(folder.weights),
     )
     if _task(tree) == "language_modeling":
-        return tasks.build_generator(folder.read_config(), backend, tokenizer, batch_tokens=batch_tokens)
+        return _build_generator(folder, tree, backend, batch_tokens)
     config = parse(DecodingConfig, tree.get("decoding", {}), where=f"{folder.config}: decoding")
     return Translator(backend, tokenizer, batch_tokens=batch_tokens, config=config)
+
+
+def _build_generator(folder: RunFolder, tree: Mapping[str, Any], backend: CpuBackend, batch_tokens: int) -> Generator:
+    """Build a generator as `tasks.build_generator` does, without importing PyTorch."""
+    data, template = tree["data"], tree.get("chat_template")
+    pairs = data["kind"] == "pairs"
+    return Generator(
+        backend,
+        folder.read_tokenizer(),
+        context=data["max_source_length"] + data["max_target_length"] + 1 if pairs else data["context_length"],
+        pairs=pairs,
+        template=None if template is None else parse(ChatTemplate, template, where=f"{folder.config}: chat_template"),
+        batch_tokens=batch_tokens,
+    )

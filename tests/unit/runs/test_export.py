@@ -14,7 +14,7 @@ from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference import TranslationWarning
 from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.models.config import EncoderDecoderConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import dequantize_weights, load_arrays
 from dragoman.runs.export import export_run
 from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
@@ -236,4 +236,5 @@ def test_weights_of_another_configuration_are_refused(run, stub):
 
 
 def test_model_keys_equal_the_config_fields():
-    assert set(EncoderDecoderConfig.model_fields) == MODEL_KEYS
+    for kind, config in (("encoder_decoder", EncoderDecoderConfig), ("decoder_only", DecoderOnlyConfig)):
+        assert set(config.model_fields) == MODEL_KEYS[kind]

@@ -4,17 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar, final, runtime_checkable
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from dragoman.array_types import SourceFeatures
+from dragoman.array_types import Rows, SourceFeatures
 from dragoman.errors import DataError
 
 _B = TypeVar("_B")
 _B_co = TypeVar("_B_co", covariant=True)
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from dragoman.array_types import Rows
 from dragoman.config import Config
-from dragoman.data.batching.batch_streams import Rows
 from dragoman.data.readers.corpus_formats import ParallelCorpus
 
 _SAMPLING_KEY, _PERMUTATION_KEY = 0x3A11, 0x0DE2

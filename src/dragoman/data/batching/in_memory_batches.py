@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.data.batching.batch_streams import Epoch, EpochStream, Rows
+from dragoman.array_types import Rows
+from dragoman.data.batching.batch_streams import Epoch, EpochStream
 from dragoman.data.batching.token_budget_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import PAD

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.array_types import Bool, Lengths, Tokens
-from dragoman.data.batching.batch_streams import Epoch, EpochStream, RowBatch, Rows
+from dragoman.array_types import Bool, Lengths, Rows, Tokens
+from dragoman.data.batching.batch_streams import Epoch, EpochStream, RowBatch
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError

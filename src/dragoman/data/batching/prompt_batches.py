@@ -7,7 +7,8 @@ from typing import final
 import numpy as np
 import torch
 
-from dragoman.data.batching.batch_streams import EpochStream, Rows
+from dragoman.array_types import Rows
+from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.in_memory_batches import example_stream, examples_in_order
 from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
 from dragoman.data.batching.token_budget_batches import LengthArray

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.array_types import Lengths, SourceFeatures, SourceIds, TargetIds
-from dragoman.data.batching.batch_streams import Epoch, EpochStream, PartitionedEpoch, RowBatch, Rows
+from dragoman.array_types import Lengths, Rows, SourceFeatures, SourceIds, TargetIds
+from dragoman.data.batching.batch_streams import Epoch, EpochStream, PartitionedEpoch, RowBatch
 from dragoman.data.batching.corpus_mixing import CorpusWeights, permute_indices, sample_rows
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.datasets.parallel import TokenStore

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from dragoman.array_types import Int, Lengths
+from dragoman.array_types import Int, Lengths, Rows
 from dragoman.atomic_files import read_json, write_atomically
-from dragoman.data.batching.batch_streams import RowBatch, Rows
+from dragoman.data.batching.batch_streams import RowBatch
 from dragoman.data.batching.in_memory_batches import RaggedExamples, to_ragged
 from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
 from dragoman.data.splits import SplitConfig, Splits, read_splits

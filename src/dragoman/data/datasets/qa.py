@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from dragoman.array_types import Int, Lengths
+from dragoman.array_types import Int, Lengths, Rows
 from dragoman.config import Config
-from dragoman.data.batching.batch_streams import RowBatch, Rows
+from dragoman.data.batching.batch_streams import RowBatch
 from dragoman.data.batching.in_memory_batches import RaggedExamples, to_ragged
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, SkippedAnswers, read_questions

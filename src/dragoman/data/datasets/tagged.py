@@ -13,8 +13,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from dragoman.array_types import Int, Lengths
-from dragoman.data.batching.batch_streams import RowBatch, Rows
+from dragoman.array_types import Int, Lengths, Rows
+from dragoman.data.batching.batch_streams import RowBatch
 from dragoman.data.batching.in_memory_batches import RaggedExamples, pad_batch, to_ragged
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.memory_map import RaggedArray
