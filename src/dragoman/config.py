@@ -12,6 +12,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
@@ -56,18 +57,23 @@ def descriptions(kind: type[Config]) -> dict[str, str]:
 
     Docstrings are read from the source on demand, because reading them at import would delay every command.
     """
+    if all(field.description for field in kind.model_fields.values()):
+        return {name: field.description or "" for name, field in kind.model_fields.items()}
     groups = [group for group in reversed(kind.__mro__) if is_config(group) and "[" not in group.__name__]
-    below = {name: text for group in groups for name, text in _docstrings(group)}
+    below = {name: text for group in groups for name, text in _docstrings(group).items()}
     return {name: field.description or below.get(name, "") for name, field in kind.model_fields.items()}
 
 
-def _docstrings(group: type[Config]) -> Iterator[tuple[str, str]]:
+@cache
+def _docstrings(group: type[Config]) -> dict[str, str]:
     (made,) = ast.parse(textwrap.dedent(inspect.getsource(group))).body
     assert isinstance(made, ast.ClassDef)
+    found = {}
     for statement, after in pairwise(made.body):
         match statement, after:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                yield name, inspect.cleandoc(text)
+                found[name] = inspect.cleandoc(text)
+    return found
 
 
 _SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -3,9 +3,9 @@
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from dragoman import cpu_library, runs, tasks
+from dragoman import cpu_library, inference, runs, tasks
 from dragoman.config import Tree, parse
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding import DecodingConfig
@@ -15,11 +15,13 @@ from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.inference.backends.cpu_ensemble import CpuEnsemble
 from dragoman.inference.backends.shortlist_backend import ShortlistBackend
 from dragoman.inference.chat_template import ChatTemplate
-from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.translator import Translator
 from dragoman.models.weight_quantization import ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from dragoman.inference import Generator
 
 RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8"]
 """Compute type for inference; `auto` is the type that the weights are stored in."""
@@ -159,7 +161,7 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
 
 def load_cpu_backend(
     folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
-) -> Translator | Generator | None:
+) -> "Translator | Generator | None":
     """Load a finished run with the CPU backend; None if PyTorch has to run it, after a warning where unexpected.
 
     Raises ConfigError if PyTorch has to run the model and does not support the compute type.
@@ -176,7 +178,7 @@ def load_cpu_backend(
 
 def _load_cpu_backend(
     folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
-) -> Translator | Generator | None:
+) -> "Translator | Generator | None":
     tree = _raw_config(folder)
     stored = folder.read_export().get("compute_type", "float32")
     if stored not in get_args(ComputeType):
@@ -233,7 +235,7 @@ def _may_have_accelerator() -> bool:
 
 def _build_on_cpu(
     folder: RunFolder, tree: Mapping[str, Any], compute_type: ComputeType, batch_tokens: int
-) -> Translator | Generator:
+) -> "Translator | Generator":
     arrays, tokenizer = load_arrays(folder.weights), folder.read_tokenizer()
     backend = CpuBackend(
         tree["model"],
@@ -249,11 +251,11 @@ def _build_on_cpu(
     return Translator(backend, tokenizer, batch_tokens=batch_tokens, config=config)
 
 
-def _build_generator(folder: RunFolder, tree: Mapping[str, Any], backend: CpuBackend, batch_tokens: int) -> Generator:
+def _build_generator(folder: RunFolder, tree: Mapping[str, Any], backend: CpuBackend, batch_tokens: int) -> "Generator":
     """Build a generator as `tasks.build_generator` does, without importing PyTorch."""
     data, template = tree["data"], tree.get("chat_template")
     pairs = data["kind"] == "pairs"
-    return Generator(
+    return inference.Generator(
         backend,
         folder.read_tokenizer(),
         context=data["max_source_length"] + data["max_target_length"] + 1 if pairs else data["context_length"],
