@@ -42,11 +42,11 @@ class WindowConfig(Config):
 
     @model_validator(mode="after")
     def _check_stride(self) -> Self:
-        room = self.max_length - NUM_SPECIAL - self.max_question_length
-        if self.stride > room:
+        window_size = self.max_length - NUM_SPECIAL - self.max_question_length
+        if self.stride > window_size:
             raise ValueError(
-                f"stride = {self.stride} skips tokens of the context between two windows, which hold {max(room, 0)} of "
-                f"them with a question of {self.max_question_length}; lower stride, or raise max_length"
+                f"stride = {self.stride} skips tokens of the context between two windows, which hold "
+                f"{max(window_size, 0)} of them with a question of {self.max_question_length}; lower stride, or raise max_length"
             )
         return self
 
@@ -93,10 +93,10 @@ class Window(NamedTuple):
 def make_windows(question: Sequence[int], context: Sequence[int], settings: WindowConfig) -> list[Window]:
     """Return the windows of a context from left to right, at least one; together they hold every token."""
     head = [BOS, *question[: settings.max_question_length], EOS]
-    room = settings.max_length - len(head) - 1
-    last = max(0, len(context) - room)
+    window_size = settings.max_length - len(head) - 1
+    last = max(0, len(context) - window_size)
     starts = [*range(0, last, settings.stride), last] if last else [0]
-    return [Window([*head, *context[start : start + room], EOS], len(head), start) for start in starts]
+    return [Window([*head, *context[start : start + window_size], EOS], len(head), start) for start in starts]
 
 
 def answer_tokens(answer: AnswerSpan, spans: Sequence[Span]) -> tuple[int, int] | None:

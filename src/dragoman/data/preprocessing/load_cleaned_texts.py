@@ -123,7 +123,7 @@ def open_prepared(folder: Path) -> PreparedData:
     tokens = TokenStore(folder / "ids")
     stores = {"texts": texts, "ids": tokens, "valid": valid}
     if not isinstance(wanted, dict) or any(wanted.get(name) != one.fingerprint for name, one in stores.items()):
-        raise DataError(f"{folder}: its stores are not those that {INDEX_FILE} names; prepare the corpus again")
+        raise DataError(f"{folder}: its files do not match {INDEX_FILE}; prepare the corpus again")
     fingerprints = {str(folder / INDEX_FILE): file_fingerprint(folder / INDEX_FILE), **corpora}
     tokenized = TokenizedText(folder, tokens, Tokenizer.load(folder / TOKENIZER_FILE), weights)
     return PreparedData(
