@@ -46,7 +46,8 @@ class WindowConfig(Config):
         if self.stride > window_size:
             raise ValueError(
                 f"stride = {self.stride} skips tokens of the context between two windows, which hold "
-                f"{max(window_size, 0)} of them with a question of {self.max_question_length}; lower stride, or raise max_length"
+                f"{max(window_size, 0)} of them with a question of {self.max_question_length}; "
+                "lower stride, or raise max_length"
             )
         return self
 
