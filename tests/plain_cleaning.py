@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Set
 
 from dragoman.data.cleaning_rules import CleaningConfig, CleaningReport, passes_pair_rules
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.data.splits import split_hash
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from dragoman.config import merge
-from dragoman.data.readers.two_text_files import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
 from dragoman.models.weights import get_weights, save_tensors
 from dragoman.runs.config import parse_experiment

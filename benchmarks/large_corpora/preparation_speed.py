@@ -27,9 +27,8 @@ import sentencepiece
 from benchmarks.collect_runs import read_results, update_results
 from dragoman.data.cleaning_rules import CleaningConfig, CleaningReport, passes_pair_rules
 from dragoman.data.preprocessing.cleaning_tasks import ReadTask, read_blocks
-from dragoman.data.readers.corpus_formats import read_corpus
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.data.readers.two_text_files import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, UnigramConfig
 
 RESULTS = Path(__file__).parent / "results.json"

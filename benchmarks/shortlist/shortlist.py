@@ -24,7 +24,7 @@ import dragoman
 from benchmarks.collect_runs import update_results
 from benchmarks.translation_speed import core_steps
 from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
-from dragoman.data.readers.corpus_formats import read_corpus
+from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import corpus_score

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, final
 
 from dragoman.atomic_files import write_atomically, write_error
-from dragoman.data.readers.two_text_files import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.errors import DataError, MissingExtraError
 from dragoman_demo.normalized_comparison import normal, spaced
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.config import Tree, merge, override
-from dragoman.data.readers.corpus_formats import read_corpus
-from dragoman.data.readers.two_text_files import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.errors import RunError
 from dragoman.evaluation import Bleu, ExactMatch, Score, corpus_score
 from dragoman.inference.translator import Translator

@@ -11,7 +11,7 @@ from dragoman.data.batching.token_budget_batches import batches_in_order, pair_s
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.source_token_features import FeatureStore, StoredFeatures
 from dragoman.data.preprocessing.tokenize_corpus import tokenize_texts
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.models.config import DropoutConfig, EncoderDecoderConfig, SinusoidalConfig, TreeConfig

@@ -10,7 +10,7 @@ from dragoman.config import parse
 from dragoman.data.augmentation import KEYBOARD, NoiseConfig, add_noise, add_typo, misspell, perturb_text, truncate_pair
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, WordConfig
 from dragoman.errors import ConfigError
 from tests.property_settings import examples

@@ -13,9 +13,7 @@ from dragoman.data.batching.corpus_mixing import permute_indices
 from dragoman.data.batching.token_budget_batches import _cut, collate, pair_stream, plan_batches
 from dragoman.data.datasets.memory_map import ConcatenatedArray, RaggedArray
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.readers.corpus_formats import read_corpus
-from dragoman.data.readers.jsonl import ParallelJsonl
-from dragoman.data.readers.two_text_files import Example, ParallelFiles
+from dragoman.data.readers.parallel import Example, ParallelFiles, ParallelJsonl, read_corpus
 from dragoman.data.tokenizers import (
     BOS,
     EOS,

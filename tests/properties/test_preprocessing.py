@@ -17,8 +17,7 @@ from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
 from dragoman.data.preprocessing.pipeline import SequentialRunner, clean_in_blocks
-from dragoman.data.readers.corpus_formats import read_corpus
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example, read_corpus
 from dragoman.data.splits import default_valid_size
 from dragoman.errors import DataError
 from tests.plain_cleaning import clean, hold_out

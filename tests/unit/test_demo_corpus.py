@@ -16,7 +16,7 @@ import pytest
 from babel import Locale
 
 import dragoman_demo
-from dragoman.data.readers.corpus_formats import read_corpus
+from dragoman.data.readers.parallel import read_corpus
 from dragoman.errors import DataError, MissingExtraError
 from dragoman_demo import FAMILIES, Phrase, Split, corpus, phrases, split, write_corpus
 from dragoman_demo import locale_formatting as writers

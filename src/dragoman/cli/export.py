@@ -32,7 +32,7 @@ def export(
     sizes: dict[str, Any],
 ) -> None:
     """Write the model of a run to a folder without training state."""
-    from dragoman.data.readers.two_text_files import ParallelFiles
+    from dragoman.data.readers.parallel import ParallelFiles
     from dragoman.runs.export import MEBIBYTE, export_run
 
     if not shortlist:

@@ -30,8 +30,7 @@ def prune(
     Heads are ranked by the sensitivity of the loss on the given pairs (Michel et al., 2019). Each attention keeps at
     least one head. The remaining weights are not trained again.
     """
-    from dragoman.data.readers.corpus_formats import read_corpus
-    from dragoman.data.readers.two_text_files import ParallelFiles
+    from dragoman.data.readers.parallel import ParallelFiles, read_corpus
     from dragoman.inference import Translator
     from dragoman.runs.prune import prune_run
 

@@ -94,8 +94,7 @@ def score(
 
 
 def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
-    from dragoman.data.readers.corpus_formats import read_corpus
-    from dragoman.data.readers.two_text_files import ParallelFiles
+    from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 
     corpus = read_corpus(ParallelFiles(source=source, target=target), warnings)
     return ((example.source, example.target) for example in corpus)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.data.fingerprints import text_hash
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.errors import DataError
 
 MAX_SAMPLES = 3

@@ -9,11 +9,7 @@ from dragoman.config import Config
 from dragoman.data.augmentation import NoiseConfig
 from dragoman.data.batching.corpus_mixing import ExtraCorpus
 from dragoman.data.cleaning_rules import CleaningConfig
-from dragoman.data.readers.corpus_formats import ParallelCorpus
-from dragoman.data.readers.jsonl import ParallelJsonl
-from dragoman.data.readers.parquet import ParallelParquet
-from dragoman.data.readers.tsv import ParallelTsv
-from dragoman.data.readers.two_text_files import ParallelFiles
+from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, ParallelJsonl, ParallelParquet, ParallelTsv
 from dragoman.data.splits import ValidationConfig
 
 

@@ -14,8 +14,7 @@ from dragoman import cpu_library
 from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.config import Tree
 from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
-from dragoman.data.readers.corpus_formats import read_corpus
-from dragoman.data.readers.two_text_files import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.backends import cpu_backend

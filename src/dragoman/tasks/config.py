@@ -13,7 +13,7 @@ from dragoman.data.datasets.qa import QuestionDataConfig
 from dragoman.data.datasets.tagged import TaggedDataConfig
 from dragoman.data.datasets.text import TextDataConfig
 from dragoman.data.mlm_masking import MaskingConfig
-from dragoman.data.readers.two_text_files import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.tokenizers import BpeConfig, TokenizerConfig, UnigramConfig
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from dragoman.data.cleaning_rules import CleaningConfig, CleaningReport, leak_key, remove_empty, require_examples
-from dragoman.data.readers.corpus_formats import read_corpus
-from dragoman.data.readers.two_text_files import Example, ParallelFiles
+from dragoman.data.readers.parallel import Example, ParallelFiles, read_corpus
 from dragoman.errors import DataError
 from tests.plain_cleaning import clean
 

@@ -7,7 +7,7 @@ import torch
 
 from dragoman.config import merge
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import WordConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.errors import ConfigError, RunError

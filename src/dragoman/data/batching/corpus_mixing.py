@@ -14,7 +14,7 @@ from pydantic import Field
 
 from dragoman.array_types import Rows
 from dragoman.config import Config
-from dragoman.data.readers.corpus_formats import ParallelCorpus
+from dragoman.data.readers.parallel import ParallelCorpus
 
 _SAMPLING_KEY, _PERMUTATION_KEY = 0x3A11, 0x0DE2
 """Added to the seed, so that these draws are independent of the order of the batches."""

@@ -26,7 +26,7 @@ from dragoman.data.datasets.memory_map import (
     id_dtype,
     write_columns,
 )
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 
 Chunk = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], Sequence[int]]
 """Sources, targets and origins of several pairs."""

@@ -22,9 +22,8 @@ from dragoman.data.cleaning_rules import MAX_SAMPLES, CleaningConfig, CleaningRe
 from dragoman.data.datasets.memory_map import Columns, write_columns
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.fingerprints import pair_hash
-from dragoman.data.readers.corpus_formats import ParallelCorpus, read_corpus
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example, ParallelCorpus, read_corpus
 from dragoman.data.splits import split_hash
 from dragoman.errors import DataError
 

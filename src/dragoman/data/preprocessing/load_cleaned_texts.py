@@ -12,7 +12,7 @@ from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.preprocessing.pipeline import SequentialRunner, clean_in_blocks, remove_intermediate_files
-from dragoman.data.readers.corpus_formats import corpus_paths
+from dragoman.data.readers.parallel import corpus_paths
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
 

@@ -38,9 +38,8 @@ from dragoman.data.preprocessing.cleaning_tasks import (
     write_shard,
 )
 from dragoman.data.preprocessing.tokenize_corpus import TokenizeTask, tokenization_facts, tokenize_shard
-from dragoman.data.readers.corpus_formats import ParallelCorpus, corpus_name, corpus_shards, read_corpus
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example, ParallelCorpus, corpus_name, corpus_shards, read_corpus
 from dragoman.data.splits import default_valid_size
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError

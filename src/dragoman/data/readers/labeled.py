@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, assert_never
+from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import check_text, get_text, get_value, read_objects
-from dragoman.data.readers.line_reader import Encoding, ReadWarnings, read_lines, split_columns
+from dragoman.data.readers.line_reader import Encoding, ReadWarnings, check_columns_differ, read_lines, split_columns
 from dragoman.errors import DataError
 
 
@@ -57,11 +57,7 @@ class LabeledTsv(Config):
     encoding: Encoding = "utf-8"
     """Character encoding of the file."""
 
-    @model_validator(mode="after")
-    def _check_columns(self) -> Self:
-        if self.text_column == self.label_column:
-            raise ValueError(f"text_column and label_column are both {self.text_column}; they must differ")
-        return self
+    _check_columns = model_validator(mode="after")(check_columns_differ)
 
 
 class LabeledJsonl(Config):
@@ -119,12 +115,11 @@ def _read_lines(corpus: LabeledLines, warnings: ReadWarnings) -> Iterator[Labele
 
 
 def _read_table(corpus: LabeledTsv, warnings: ReadWarnings) -> Iterator[LabeledText]:
-    names = ("text_column", "label_column")
     needed = max(corpus.text_column, corpus.label_column)
     for number, line in read_lines(corpus.path, warnings, encoding=corpus.encoding):
         if not line.strip() or (number == 1 and corpus.header):
             continue
-        columns = split_columns(line, needed, where=f"{corpus.path}:{number}", keys=names)
+        columns = split_columns(line, needed, where=f"{corpus.path}:{number}", keys=("text_column", "label_column"))
         yield LabeledText(columns[corpus.text_column - 1], columns[corpus.label_column - 1].strip(), number)
 
 

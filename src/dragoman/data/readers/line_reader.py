@@ -6,11 +6,12 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal, TypeVar, cast
 
+from dragoman.config import Config
 from dragoman.errors import DataError, MissingExtraError
 
 MAX_LINE_BYTES = 64 * 2**20
@@ -24,6 +25,7 @@ _MESSAGES: dict[WarningKind, str] = {
     "crlf": "Windows line end (CRLF) read as LF",
     "blank": "blank line; cleaning removes the pair",
 }
+_C = TypeVar("_C", bound=Config)
 _BUFFER = 2**20
 _BOM = b"\xef\xbb\xbf"
 _MAGIC = {
@@ -83,13 +85,24 @@ def read_stream_lines(
 def split_columns(line: str, needed: int, *, where: str, keys: tuple[str, str]) -> list[str]:
     """Split a line at tabs. Raises DataError, which names the configuration `keys`, if it has too few columns."""
     columns = line.split("\t")
+    require_columns(columns, needed, where=where, remedy=f"separate the columns by tabs, or set {' and '.join(keys)}")
+    return columns
+
+
+def require_columns(columns: Sequence[str], needed: int, *, where: str, remedy: str) -> None:
+    """Raise DataError if a line has fewer columns than needed."""
     if len(columns) < needed:
         has = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
-        raise DataError(
-            f"{where}: {has} where column {needed} is needed; "
-            f"separate the columns by tabs, or set {keys[0]} and {keys[1]}"
-        )
-    return columns
+        raise DataError(f"{where}: {has} where column {needed} is needed; {remedy}")
+
+
+def check_columns_differ(corpus: _C) -> _C:
+    """Return a corpus of two columns. Raises ValueError if they are one."""
+    names = [name for name in type(corpus).model_fields if name.endswith("_column")]
+    first, second = (getattr(corpus, name) for name in names)
+    if first == second:
+        raise ValueError(f"{names[0]} and {names[1]} are both {first}; they must differ")
+    return corpus
 
 
 def open_binary(path: Path) -> BinaryIO:

@@ -2,13 +2,11 @@
 
 import glob
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from dragoman.data.readers.line_reader import ReadWarnings, read_lines
 from dragoman.errors import DataError
 
 Files = Annotated[Path | Annotated[tuple[Path, ...], Field(min_length=1)], Field(union_mode="left_to_right")]
@@ -42,16 +40,6 @@ def pair_files(source: Files, target: Files) -> tuple[tuple[Path, Path], ...]:
                     "texts; rename the files, or list the files of each side in order"
                 )
     return tuple(zip(left, right, strict=True))
-
-
-def read_shard_lines(files: Files, warnings: ReadWarnings) -> Iterator[tuple[Path, int, int, str]]:
-    """Yield file, line number, number of lines in earlier files, and text of each line, as `read_lines` does."""
-    before = 0
-    for path in resolve_files(files):
-        number = 0
-        for number, text in read_lines(path, warnings):
-            yield path, number, before, text
-        before += number
 
 
 def is_glob(files: Files) -> bool:

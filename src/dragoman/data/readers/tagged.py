@@ -9,9 +9,13 @@ from pydantic import Field
 
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import check_text, get_list, read_objects
-from dragoman.data.readers.line_reader import Encoding, ReadWarnings, read_lines
+from dragoman.data.readers.line_reader import Encoding, ReadWarnings, read_lines, require_columns
 from dragoman.errors import DataError
 
+_REMEDY = (
+    "a line is a word and its label with white space between, and sentences are separated by blank lines. "
+    "Set word_column and label_column"
+)
 DOCUMENT_START = "-DOCSTART-"
 """Only word of the sentence that begins a document in CoNLL 2003."""
 
@@ -106,12 +110,7 @@ def _word_and_label(line: str, corpus: TaggedColumns, *, where: str) -> tuple[st
     columns = line.split("\t") if "\t" in line else line.split()
     last = len(columns) if corpus.label_column is None else corpus.label_column
     needed = max(corpus.word_column + (corpus.label_column is None), last)
-    if len(columns) < needed:
-        has = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
-        raise DataError(
-            f"{where}: {has} where column {needed} is needed; a line is a word and its label with white space between, "
-            "and sentences are separated by blank lines. Set word_column and label_column"
-        )
+    require_columns(columns, needed, where=where, remedy=_REMEDY)
     word, label = columns[corpus.word_column - 1].strip(), columns[last - 1].strip()
     if not word or not label:
         raise DataError(f"{where}: the {'label' if word else 'word'} is empty; correct or remove the line")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dragoman.data.datasets.parallel import CHUNK, TextStore, TokenStore
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.errors import DataError
 
 TEXTS = [Example("dog", "Hund", 1), Example("", "日本 \u2028", 3), Example("a cat 👩‍👩‍👧", "", 7)]

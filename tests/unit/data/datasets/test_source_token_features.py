@@ -20,7 +20,7 @@ from dragoman.data.datasets.source_token_features import (
 )
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.conllu import find_tree_error
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import EOS, BpeConfig, CharacterConfig, Tokenizer, UnigramConfig, WordConfig
 from dragoman.errors import DataError
 from tests.trees import Heads, Parsed, conllu, forests

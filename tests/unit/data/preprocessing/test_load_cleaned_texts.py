@@ -9,7 +9,7 @@ from dragoman.data.cleaning_rules import CleaningConfig
 from dragoman.data.config import DataConfig
 from dragoman.data.preprocessing import load_cleaned_texts as prepare_module
 from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
-from dragoman.data.readers.two_text_files import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.errors import ConfigError, DataError
 
 

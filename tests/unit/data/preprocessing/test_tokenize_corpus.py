@@ -5,7 +5,7 @@ import pytest
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.preprocessing import tokenize_corpus as tokenize
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
-from dragoman.data.readers.two_text_files import Example
+from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 
 WORDS = ["banana", "bandana", "ananas", "band", "anna", "nab", "naan"]

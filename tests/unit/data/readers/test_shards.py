@@ -8,14 +8,19 @@ import pyarrow.parquet
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers.corpus_formats import ParallelCorpus, corpus_name, corpus_paths
-from dragoman.data.readers.corpus_formats import read_corpus as read_corpus
-from dragoman.data.readers.jsonl import ParallelJsonl
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.data.readers.parquet import ParallelParquet
+from dragoman.data.readers.parallel import (
+    Example,
+    ParallelCorpus,
+    ParallelFiles,
+    ParallelJsonl,
+    ParallelParquet,
+    ParallelTsv,
+    corpus_name,
+    corpus_paths,
+)
+from dragoman.data.readers.parallel import read_corpus as read_corpus
 from dragoman.data.readers.shards import pair_files, resolve_files
-from dragoman.data.readers.tsv import ParallelTsv
-from dragoman.data.readers.two_text_files import Example, ParallelFiles
 from dragoman.errors import ConfigError, DataError, MissingExtraError
 from dragoman.runs.config import resolve_corpus_paths
 

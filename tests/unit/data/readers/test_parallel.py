@@ -7,11 +7,17 @@ from itertools import islice
 import pytest
 
 from dragoman.config import Config, parse
-from dragoman.data.readers.corpus_formats import ParallelCorpus, corpus_name, corpus_paths, read_corpus
-from dragoman.data.readers.jsonl import ParallelJsonl
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.data.readers.tsv import ParallelTsv
-from dragoman.data.readers.two_text_files import Example, ParallelFiles
+from dragoman.data.readers.parallel import (
+    Example,
+    ParallelCorpus,
+    ParallelFiles,
+    ParallelJsonl,
+    ParallelTsv,
+    corpus_name,
+    corpus_paths,
+    read_corpus,
+)
 from dragoman.errors import ConfigError, DataError
 
 

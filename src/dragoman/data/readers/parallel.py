@@ -1,0 +1,286 @@
+"""Parallel corpora: two text files, tab-separated columns, JSON objects or Parquet columns, in one or several files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, assert_never
+
+from pydantic import Field, model_validator
+
+from dragoman.config import Config
+from dragoman.data.readers.json_fields import JsonObject, check_text, get_value, parse_object
+from dragoman.data.readers.line_reader import ReadWarnings, check_columns_differ, read_lines, split_columns
+from dragoman.data.readers.shards import Files, describe_files, is_glob, pair_files, resolve_files
+from dragoman.errors import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyarrow.parquet import ParquetFile
+
+PARQUET_ROWS = 4096
+"""Rows of a Parquet file in memory at a time."""
+
+_Row = tuple[int, str, str]
+"""Line (from 1) in its file, source and target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Source, target and their line (from 1) in the corpus; either side may be empty."""
+
+    source: str
+    target: str
+    line: int
+
+
+class ParallelFiles(Config):
+    """Two aligned text files, or the same number of shards for each side, plain or .gz, .bz2, .xz, .zst."""
+
+    kind: Literal["files"] = "files"
+
+    source: Files
+    """File with one source per line, a list of files, or a glob pattern."""
+
+    target: Files
+    """File with the translations, line by line, a list of files, or a glob pattern."""
+
+    source_features: Path | None = None
+    """CoNLL-U file, plain or compressed, with the dependency tree of each source, for `tree` positions."""
+
+    @model_validator(mode="after")
+    def _check_one_file(self) -> Self:
+        if self.source_features is not None and (is_glob(self.source) or not isinstance(self.source, Path)):
+            raise ValueError(
+                "source_features needs a single source file; join the files of source, or remove source_features"
+            )
+        return self
+
+
+class ParallelTsv(Config):
+    """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotation marks have no special meaning."""
+
+    kind: Literal["tsv"] = "tsv"
+
+    path: Files
+    """File, list of files, or glob pattern."""
+
+    source_column: int = Field(1, ge=1)
+    """Column of the source, from 1."""
+
+    target_column: int = Field(2, ge=1)
+    """Column of the target, from 1."""
+
+    header: bool = False
+    """Whether the first line names the columns."""
+
+    _check_columns = model_validator(mode="after")(check_columns_differ)
+
+
+class ParallelJsonl(Config):
+    """A file of JSON objects, one per line, plain or .gz, .bz2, .xz, .zst.
+
+    A source may be a list of sentences. A target may be a list of alternative texts, each of which gives an example.
+    """
+
+    kind: Literal["jsonl"] = "jsonl"
+
+    path: Files
+    """File, list of files, or glob pattern."""
+
+    source_field: str = "source"
+    """Field of the source."""
+
+    target_field: str = "target"
+    """Field of the target."""
+
+
+class ParallelParquet(Config):
+    """Parquet files with one column per side (extra `parquet`).
+
+    A dot names a column inside another column: `translation.en`.
+    """
+
+    kind: Literal["parquet"] = "parquet"
+
+    path: Files
+    """File, list of files, or glob pattern."""
+
+    source_column: str = "source"
+    """Column of the source."""
+
+    target_column: str = "target"
+    """Column of the target."""
+
+    _check_columns = model_validator(mode="after")(check_columns_differ)
+
+
+ParallelCorpus = Annotated[ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet, Field(discriminator="kind")]
+
+
+def read_corpus(corpus: ParallelCorpus, warnings: ReadWarnings | None = None) -> Iterator[Example]:
+    """Yield the examples of a corpus and count repairs in `warnings`; line numbers continue from shard to shard.
+
+    Raises DataError, with file, line and remedy, if the corpus is unreadable.
+    """
+    warnings, before = ReadWarnings() if warnings is None else warnings, 0
+    for shard in _read_shards(corpus, warnings):
+        line = 0
+        for line, source, target in shard:
+            yield Example(source, target, before + line)
+        before += line
+
+
+def corpus_shards(corpus: ParallelCorpus) -> tuple[ParallelCorpus, ...]:
+    """Return one corpus per shard, in order. Raises DataError as `resolve_files` and `pair_files` do."""
+    if isinstance(corpus, ParallelFiles):
+        pairs = pair_files(corpus.source, corpus.target)
+        return tuple(corpus.model_copy(update={"source": source, "target": target}) for source, target in pairs)
+    return tuple(corpus.model_copy(update={"path": path}) for path in resolve_files(corpus.path))
+
+
+def corpus_paths(corpus: ParallelCorpus) -> tuple[Path, ...]:
+    """Return the files of a corpus, sources first. Raises DataError if a pattern matches no file."""
+    return tuple(path for files in _corpus_files(corpus) for path in resolve_files(files))
+
+
+def corpus_name(*corpora: ParallelCorpus) -> str:
+    """Return the name of one or several corpora for messages, such as `train.en and train.de`."""
+    return " and ".join(describe_files(files) for corpus in corpora for files in _corpus_files(corpus))
+
+
+def _corpus_files(corpus: ParallelCorpus) -> list[Files]:
+    if isinstance(corpus, ParallelFiles):
+        features = [] if corpus.source_features is None else [corpus.source_features]
+        return [corpus.source, corpus.target, *features]
+    return [corpus.path]
+
+
+def _read_shards(corpus: ParallelCorpus, warnings: ReadWarnings) -> Iterator[Iterator[_Row]]:
+    match corpus:
+        case ParallelFiles(source=source, target=target):
+            return (_read_aligned(*pair, warnings) for pair in pair_files(source, target))
+        case ParallelTsv(path=files):
+            return (_read_tsv(path, corpus, warnings) for path in resolve_files(files))
+        case ParallelJsonl(path=files):
+            return (_read_jsonl(path, corpus, warnings) for path in resolve_files(files))
+        case ParallelParquet(path=files):
+            return (_read_parquet(path, corpus, warnings) for path in resolve_files(files))
+        case _:
+            assert_never(corpus)
+
+
+def _read_aligned(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[_Row]:
+    both = zip_longest(read_lines(source, warnings), read_lines(target, warnings))
+    for left, right in both:
+        if left is None or right is None:
+            last = left or right
+            for one, other in both:  # count the remaining lines for the message
+                last = one or other
+            short, long = (source, target) if left is None else (target, source)
+            fewer, more = (left or right)[0] - 1, last[0]
+            raise DataError(
+                f"{short}:{fewer}: ends after {fewer:,} lines, but {long} has {more:,}; "
+                "the two files must be translations of each other line by line"
+            )
+        yield left[0], left[1], right[1]
+
+
+def _read_tsv(path: Path, corpus: ParallelTsv, warnings: ReadWarnings) -> Iterator[_Row]:
+    """Yield the rows; a blank line is an empty pair."""
+    source, target = corpus.source_column, corpus.target_column
+    needed = max(source, target)
+    for number, line in read_lines(path, warnings):
+        if number == 1 and corpus.header:
+            continue
+        if line.strip() or line.count("\t") >= needed - 1:
+            columns = split_columns(line, needed, where=f"{path}:{number}", keys=("source_column", "target_column"))
+            yield number, columns[source - 1], columns[target - 1]
+        else:
+            yield number, "", ""
+
+
+def _read_jsonl(path: Path, corpus: ParallelJsonl, warnings: ReadWarnings) -> Iterator[_Row]:
+    """Yield one row per target; a blank line is an empty pair."""
+    for number, line in read_lines(path, warnings):
+        if not line.strip():
+            yield number, "", ""
+            continue
+        where = f"{path}:{number}"
+        row = parse_object(line, where)
+        source = " ".join(_texts(row, corpus.source_field, where))
+        for target in _texts(row, corpus.target_field, where):
+            yield number, source, target
+
+
+def _texts(row: JsonObject, field: str, where: str) -> list[str]:
+    """Return the texts of a field that holds a text or a list of texts, at least one."""
+    value = get_value(row, field, where)
+    return [check_text(one, field, where) for one in (value if isinstance(value, list) else [value])] or [""]
+
+
+def _read_parquet(path: Path, corpus: ParallelParquet, warnings: ReadWarnings) -> Iterator[_Row]:
+    """Yield the rows; a missing value is an empty text."""
+    names = (corpus.source_column, corpus.target_column)
+    with _open_parquet(path) as file:
+        batches = _parquet_batches(file, path, names)
+        rows = (row for batch in batches for row in zip(*(_column(batch, name, path) for name in names), strict=True))
+        for number, row in enumerate(rows, start=1):
+            source, target = (
+                "" if value is None else check_text(value, name, f"{path}, row {number}")
+                for name, value in zip(names, row, strict=True)
+            )
+            for text in (source, target):
+                if not text or text.isspace():
+                    warnings.record(path, "blank", number)
+            yield number, source, target
+
+
+def _open_parquet(path: Path) -> "ParquetFile":
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError(feature="reading Parquet", extra="parquet") from error
+    try:
+        return pyarrow.parquet.ParquetFile(path, pre_buffer=False)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
+    except pyarrow.ArrowException as error:
+        raise DataError(f"{path}: no Parquet file, or a damaged one ({_first_line(error)}); copy it again") from error
+
+
+def _parquet_batches(file: "ParquetFile", path: Path, names: tuple[str, str]) -> "Iterator[RecordBatch]":
+    import pyarrow
+
+    known = [column.path for column in file.schema]
+    for name in names:
+        if name not in known:
+            raise DataError(
+                f"{path}: no column {name!r}; it has: {', '.join(known)}. Set source_column and target_column"
+            )
+    options: dict[str, Any] = {"batch_size": PARQUET_ROWS, "columns": list(names), "use_threads": False}
+    try:
+        for group in range(file.num_row_groups):  # one by one, because the library keeps all requested groups
+            yield from file.iter_batches(row_groups=[group], **options)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise DataError(f"{path}: damaged ({_first_line(error)}); copy or download it again") from error
+
+
+def _column(batch: "RecordBatch", name: str, path: Path) -> list[Any]:
+    """Return the values of a column, which may be nested."""
+    import pyarrow.compute
+
+    first, *inner = [name] if name in batch.schema.names else name.split(".")
+    column = batch.column(first)
+    for part in inner:
+        column = pyarrow.compute.struct_field(column, part)
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: column {name!r} is not UTF-8 ({error.reason}); convert it") from error
+    return values
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
