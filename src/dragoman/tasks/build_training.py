@@ -16,6 +16,7 @@ from dragoman.evaluation import Score, perplexity
 from dragoman.training.checkpoint import CheckpointStore, Progress
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup
+from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
 from dragoman.training.optimizers import build_optimizer
 from dragoman.training.precision import output_matmul_dtype
 from dragoman.training.step import B, LossFunction, compile_model
@@ -49,13 +50,10 @@ def prepare_state(
     """Build the state of the training loop: compiled or sharded model, optimizer, prefetched batches, checkpoints."""
     sharded = config.sharding == "full" and workers.world_size > 1
     model = copy.deepcopy(setup.model) if sharded and workers.is_main else setup.model
-    if config.gradient_checkpointing or sharded:
-        from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model  # its import takes 2 seconds
-
-        if config.gradient_checkpointing:
-            enable_gradient_checkpointing(model)
-        if sharded:
-            shard_model(model, workers, device=device)
+    if config.gradient_checkpointing:
+        enable_gradient_checkpointing(model)
+    if sharded:
+        shard_model(model, workers, device=device)
     if config.compile:
         compile_model(model, device=device, mode=config.compile)
     dtype = output_matmul_dtype(config.precision, device)

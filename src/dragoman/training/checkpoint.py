@@ -8,9 +8,10 @@ checkpoints/000012000/model.safetensors      weights
 """
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -24,23 +25,25 @@ from dragoman.models.weights import load_tensors, save_tensors
 SHARDS = "optimizer"
 
 
-class BestValidation(BaseModel):
+@dataclass(frozen=True)
+class BestValidation:
     """Step and scores of the best validation so far."""
-
-    model_config = ConfigDict(frozen=True)
 
     step: int
     scores: dict[str, float]
 
 
-class LossSums(BaseModel):
-    """Sums over the steps since the last log."""
-
-    model_config = ConfigDict(frozen=True)
+@dataclass(frozen=True)
+class LossSums:
+    """Sums over steps; `seconds` leave out the time between two steps."""
 
     loss: float = 0.0
     negative_log_likelihood: float = 0.0
     tokens: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: "LossSums") -> "LossSums":
+        return LossSums(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Progress(BaseModel):
@@ -78,12 +81,8 @@ class Checkpoint:
 
     def cpu_copy(self) -> "Checkpoint":
         """Copy the tensors to the CPU, so that training can continue while they are written."""
-        return replace(
-            self,
-            model=_copies(self.model),
-            optimizer=_copies(self.optimizer),
-            ema=None if self.ema is None else _copies(self.ema),
-        )
+        ema = None if self.ema is None else _copies(self.ema)
+        return Checkpoint(self.progress, _copies(self.model), _copies(self.optimizer), ema)
 
 
 @final
@@ -138,16 +137,16 @@ class CheckpointStore:
         return self._steps()
 
     def _steps(self) -> list[int]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(int(folder.name) for folder in self.folder.iterdir() if folder.name.isdigit())
+        return sorted(int(folder.name) for folder in self.folder.glob("*") if folder.name.isdigit())
 
     def load(self, step: int) -> Checkpoint:
         """Load the checkpoint of a step. Raises RunError if it is damaged."""
         self.finish()
         folder = self._folder_of(step)
         ema = folder / "ema.safetensors"
-        try:
+        earlier = [other for other in self.steps() if other < step]
+        resume = "delete this folder to resume from the previous one" if earlier else "train again in another folder"
+        with _explain_damage(folder, remedy=resume):
             progress = Progress.model_validate_json((folder / "progress.json").read_bytes())
             if progress.step != step:
                 raise RunError(f"{folder}: its progress.json is that of step {progress.step}")
@@ -157,8 +156,6 @@ class CheckpointStore:
                 optimizer={} if self.shards(step) else load_tensors(folder / "optimizer.safetensors"),
                 ema=load_tensors(ema) if ema.exists() else None,
             )
-        except (OSError, ValidationError, RunError) as error:
-            raise self._damaged(folder, error) from error
 
     def shards(self, step: int) -> Path | None:
         """Return the folder of a sharded optimizer state, or None."""
@@ -170,13 +167,8 @@ class CheckpointStore:
         """Load the weights of one checkpoint. Raises RunError if they are damaged."""
         self.finish()
         folder = self._folder_of(step)
-        try:
+        with _explain_damage(folder, remedy="delete this folder to select and average without it"):
             return load_tensors(folder / "model.safetensors")
-        except RunError as error:
-            raise RunError(
-                f"{folder}: the checkpoint is damaged ({_reason(error)}); "
-                "delete this folder to select and average without it"
-            ) from error
 
     def candidates(self, progress: Progress, ema: Mapping[str, Tensor] | None) -> dict[str, dict[str, Tensor]]:
         """Return the last weights, the best by validation, the average of the last checkpoints (Vaswani et al., 2017,
@@ -197,11 +189,6 @@ class CheckpointStore:
 
     def _folder_of(self, step: int) -> Path:
         return self.folder / f"{step:09d}"
-
-    def _damaged(self, folder: Path, error: Exception) -> RunError:
-        earlier = [step for step in self.steps() if step < int(folder.name)]
-        remedy = "delete this folder to resume from the previous one" if earlier else "train again in another folder"
-        return RunError(f"{folder}: the checkpoint is damaged ({_reason(error)}); {remedy}")
 
     def _remove_old(self, progress: Progress) -> None:
         earlier = [step for step in self._steps() if step < progress.step]
@@ -242,7 +229,12 @@ def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 
-def _reason(error: Exception) -> str:
-    """Return the first line of the root cause, without its remedy."""
-    cause = error.__cause__ or error
-    return (str(cause).splitlines() or [type(cause).__name__])[0]
+@contextmanager
+def _explain_damage(folder: Path, *, remedy: str) -> Iterator[None]:
+    """Raise RunError with the first line of the root cause, and this remedy in place of its own."""
+    try:
+        yield
+    except (OSError, ValidationError, RunError) as error:
+        cause = error.__cause__ or error
+        reason = (str(cause).splitlines() or [type(cause).__name__])[0]
+        raise RunError(f"{folder}: the checkpoint is damaged ({reason}); {remedy}") from error

@@ -4,7 +4,7 @@ Each worker holds a shard of weights, gradients and optimizer state; a block gat
 All workers write the optimizer state as PyTorch's distributed checkpoints in safetensors, which any number of workers
 can read.
 
-This module imports parts of PyTorch that take a second to load, so it is imported only when needed.
+The parts of PyTorch for this take a second to import, so they are imported only when needed.
 """
 
 import warnings
@@ -16,11 +16,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
-from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import save
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.utils.checkpoint import checkpoint
 
 from dragoman.errors import ConfigError
@@ -29,17 +24,16 @@ from dragoman.training.distributed import WorkerGroup
 from dragoman.training.optimizers import Optimizer, optimizer_tensors, restore_optimizer
 from dragoman.training.step import FORWARD_METHODS
 
-BLOCKS = (EncoderBlock, DecoderBlock)
-
 
 def shard_model(model: nn.Module, workers: WorkerGroup, *, device: torch.device) -> None:
     """Replace every parameter by this worker's shard. Raises ConfigError on a model without Transformer blocks.
 
     Gradients are summed over the workers, not averaged, because losses are divided by the predictions of all.
     """
-    blocks = [module for module in model.modules() if isinstance(module, BLOCKS)]
-    if not blocks:
-        raise ConfigError("training.sharding = full needs a Transformer; leave it out")
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    blocks = _blocks(model, setting="training.sharding = full")
     if any(".cross_attention.score." in f".{name}" for name, _ in model.named_parameters()):
         raise ConfigError(
             "training.sharding = full does not support a cross-attention score with weights; "
@@ -48,13 +42,13 @@ def shard_model(model: nn.Module, workers: WorkerGroup, *, device: torch.device)
     # Blocks return views, about which FSDP2 warns; they are not modified in place here.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module", category=UserWarning)
     mesh = init_device_mesh(device.type, (workers.world_size,))
-    for block in blocks:
-        # The keys and values of the source are computed before their block runs.
-        cross_attention = block.cross_attention if isinstance(block, DecoderBlock) else None
-        projections = [] if cross_attention is None else [cross_attention.key, cross_attention.value]
-        for module in (*projections, block):
-            _shard(module, mesh)
-    _shard(model, mesh)
+    # The keys and values of the source are computed before their block runs.
+    cross = [block.cross_attention for block in blocks if isinstance(block, DecoderBlock)]
+    projections = [part for one in cross if one is not None for part in (one.key, one.value)]
+    for module in (*projections, *blocks, model):
+        fully_shard(module, mesh=mesh)
+        module.set_gradient_divide_factor(1.0)  # type: ignore[operator]
+        module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]  # gloo supports no other reduction
     for name in FORWARD_METHODS:
         if hasattr(model, name):
             register_fsdp_forward_method(model, name)
@@ -65,21 +59,24 @@ def enable_gradient_checkpointing(model: nn.Module) -> None:
 
     Raises ConfigError on a model without Transformer blocks.
     """
-    blocks = [module for module in model.modules() if isinstance(module, BLOCKS)]
-    if not blocks:
-        raise ConfigError("training.gradient_checkpointing = true needs a Transformer; leave it out")
-    for block in blocks:
+    for block in _blocks(model, setting="training.gradient_checkpointing = true"):
         block.forward = partial(_checkpointed, block, block.forward)  # type: ignore[method-assign]
 
 
-def write_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
-    """Write the optimizer state, each worker its own shard; all workers must call this."""
-    writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+def write_shards(model: nn.Module, optimizer: Optimizer, workers: WorkerGroup, folder: Path | None) -> None:
+    """Write the optimizer state, each worker its own shard; all workers must call this, the main one with a folder."""
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    writer = HuggingFaceStorageWriter(str(workers.broadcast(folder)), save_distributed=True)
     save(optimizer_tensors(optimizer, model), storage_writer=writer)
 
 
 def read_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
     """Read the optimizer state that `write_shards` wrote, with any number of workers, sharded or not."""
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
+
     reader = HuggingFaceStorageReader(str(folder))
     metadata = reader.read_metadata().state_dict_metadata
     parameters = dict(model.named_parameters())
@@ -94,10 +91,11 @@ def read_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
     restore_optimizer(optimizer, model, state)
 
 
-def _shard(module: nn.Module, mesh: Any) -> None:
-    fully_shard(module, mesh=mesh)
-    module.set_gradient_divide_factor(1.0)  # type: ignore[operator]
-    module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]  # gloo supports no other reduction
+def _blocks(model: nn.Module, *, setting: str) -> list[EncoderBlock | DecoderBlock]:
+    """Return the Transformer blocks of a model. Raises ConfigError if it has none."""
+    if blocks := [module for module in model.modules() if isinstance(module, EncoderBlock | DecoderBlock)]:
+        return blocks
+    raise ConfigError(f"{setting} needs a Transformer; leave it out")
 
 
 def _checkpointed(block: nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

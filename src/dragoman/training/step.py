@@ -7,15 +7,14 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dragoman.array_types import Float, Int, Lengths, SourceIds, TargetIds
+from dragoman.data.batching.batch_streams import RowBatch
 from dragoman.data.batching.token_budget_batches import Batch
 from dragoman.errors import ConfigError
 from dragoman.models.protocols import needs_source_features, source_arguments
@@ -35,26 +34,7 @@ _INDEX_BITS: Final = 40
 """Bits of a dropout key that hold the index of an example in its dataset."""
 
 
-@runtime_checkable
-class TrainingBatch(Protocol):
-    """Batch of any task."""
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """Index of each example in its dataset."""
-        ...
-
-    @property
-    def target_count(self) -> int:
-        """Number of predictions that the loss of the batch sums over: tokens, or examples."""
-        ...
-
-    def to(self, device: torch.device) -> Self:
-        """Move the tensors to a device."""
-        ...
-
-
-B = TypeVar("B", bound=TrainingBatch)
+B = TypeVar("B", bound=RowBatch)
 _N = TypeVar("_N")
 LossFunction = Callable[[_N, B], Loss]
 """Loss of a model on a batch, summed over its predictions."""
@@ -69,20 +49,6 @@ class TrainableSeq2Seq(Protocol):
     def hidden(
         self, source: SourceIds, source_lengths: Lengths, target: TargetIds
     ) -> Float[Tensor, "batch target size"]: ...
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """Sums over the predictions of one step."""
-
-    loss: float
-    negative_log_likelihood: float
-    tokens: int
-    gradient_norm: float
-
-    @property
-    def is_finite(self) -> bool:
-        return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
 
 def target_states(model: TrainableSeq2Seq, batch: Batch) -> tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]:
@@ -185,7 +151,7 @@ def seeded_rng(*numbers: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def _dropout_keys(batches: Sequence[TrainingBatch]) -> list[Int[Tensor, " rows"]]:
+def _dropout_keys(batches: Sequence[RowBatch]) -> list[Int[Tensor, " rows"]]:
     """Combine the index of each example with its number of earlier occurrences in the step.
 
     An example that occurs twice then gets different dropout masks.

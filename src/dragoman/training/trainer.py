@@ -7,8 +7,8 @@ the loop does not depend on decoding or metrics.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, final
 
 import torch
@@ -29,9 +29,10 @@ from dragoman.training.callbacks import (
 from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress, update_ema
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, WorkerLostError, gather_tensors, is_sharded
+from dragoman.training.fsdp import read_shards, write_shards
 from dragoman.training.optimizers import Optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
 from dragoman.training.schedules import learning_rate_factor
-from dragoman.training.step import B, LossFunction, StepResult, apply_gradients, compute_gradients, model_device
+from dragoman.training.step import B, LossFunction, apply_gradients, compute_gradients, model_device
 
 MAX_ROLLBACKS = 3
 
@@ -123,7 +124,7 @@ def train(
         with workers.detect_lost_workers():
             trainer.run(interrupted)
     except WorkerLostError:
-        if workers.is_main and not is_sharded(state.model):
+        if workers.is_main and not trainer.sharded:
             trainer.save()  # a step changes nothing before all workers have finished their part
         raise
     finally:
@@ -156,51 +157,48 @@ def select_weights(
 
 
 @final
+@dataclass
 class _Trainer(Generic[B]):
-    """The training loop of one worker."""
+    """Training loop of one worker."""
 
-    def __init__(
-        self,
-        state: TrainingState[B],
-        config: TrainingConfig,
-        loss_function: LossFunction[Any, B],
-        validator: Validator,
-        callback: Callback,
-        workers: WorkerGroup,
-        total: int,
-    ) -> None:
-        self.state, self.config, self.loss_function, self.validator = state, config, loss_function, validator
-        self.callback, self.workers, self.total = callback, workers, total
-        self.sharded = is_sharded(state.model)
+    state: TrainingState[B]
+    config: TrainingConfig
+    loss_function: LossFunction[Any, B]
+    validator: Validator
+    callback: Callback
+    workers: WorkerGroup
+    total_steps: int
+
+    def __post_init__(self) -> None:
+        self.sharded = is_sharded(self.state.model)
 
     def restore_or_start(self) -> None:
         """Restore the latest checkpoint, or write the first one, so that a rollback always finds one."""
         state = self.state
-        if (latest := self._latest_checkpoint()) is not None:
-            self._restore(latest)
-            return
-        if self.config.ema_decay is not None:
-            state.ema = {name: parameter.detach().clone() for name, parameter in state.model.named_parameters()}
-        state.progress = state.progress.replace(position=state.stream.position)
-        self._write_checkpoint()
+        if not self._restore_latest():
+            if self.config.ema_decay is not None:
+                state.ema = {name: parameter.detach().clone() for name, parameter in state.model.named_parameters()}
+            state.progress = state.progress.replace(position=state.stream.position)
+            self._write_checkpoint()
+        self.began = time.perf_counter() - state.progress.seconds
 
     def run(self, interrupted: Callable[[], bool]) -> None:
         state, config = self.state, self.config
-        self.clock = _Clock(state.progress.seconds)
         while not self._is_finished():
-            began, epoch = self.clock.seconds, state.stream.position["epoch"]
+            began, epoch = time.perf_counter(), state.stream.position["epoch"]
             batches = [next(state.stream) for _ in range(config.grad_accumulation)]
             peak = config.optimizer.learning_rate * state.progress.learning_rate_scale
-            factor = learning_rate_factor(config.schedule, state.progress.step + 1, total_steps=self.total)
-            result = self._step(batches, peak * factor)
-            if not result.is_finite:
+            factor = learning_rate_factor(config.schedule, state.progress.step + 1, total_steps=self.total_steps)
+            loss, nll, tokens, norm = self._step(batches, peak * factor)
+            if not (math.isfinite(loss) and math.isfinite(norm)):
                 self._roll_back(batches)
                 continue
-            self.clock.add_step(result.tokens, since=began)
-            self._advance(result)
+            if state.ema is not None and config.ema_decay is not None:
+                state.ema = update_ema(state.ema, dict(state.model.named_parameters()), decay=config.ema_decay)
+            self._advance(LossSums(loss, nll, tokens, time.perf_counter() - began))
             finished = self._is_finished()
             if finished or state.progress.step % config.log_every == 0:
-                self._log(epoch=epoch, learning_rate=peak * factor, gradient_norm=result.gradient_norm)
+                self._log(epoch=epoch, learning_rate=peak * factor, gradient_norm=norm)
             validated = finished or self._is_validation_due(epoch)
             if validated:
                 self._validate_and_save()
@@ -213,59 +211,53 @@ class _Trainer(Generic[B]):
         self._write_checkpoint()
         self.callback(SaveEvent(self.state.progress.step))
 
-    def _latest_checkpoint(self) -> Checkpoint | None:
-        """Load the newest checkpoint; only the main worker knows when its asynchronous write has finished."""
-        checkpoints, workers = self.state.checkpoints, self.workers
-        step = workers.broadcast(max(checkpoints.steps(), default=-1) if workers.is_main else None)
-        return checkpoints.load(step) if step >= 0 else None
+    def _seconds(self) -> float:
+        """Return the seconds of the whole run, resumed runs included."""
+        return time.perf_counter() - self.began
 
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        state = self.state
-        set_weights(state.model, checkpoint.model, where=str(state.checkpoints.folder))
-        if (shards := state.checkpoints.shards(checkpoint.progress.step)) is None:
+    def _restore_latest(self, **changes: Any) -> bool:
+        """Restore the latest checkpoint with these changes of its progress; return whether there is one."""
+        state, checkpoints, workers = self.state, self.state.checkpoints, self.workers
+        # Only the main worker knows when its asynchronous write has finished.
+        step = workers.broadcast(max(checkpoints.steps(), default=-1) if workers.is_main else None)
+        if step < 0:
+            return False
+        checkpoint = checkpoints.load(step)
+        set_weights(state.model, checkpoint.model, where=str(checkpoints.folder))
+        if (shards := checkpoints.shards(step)) is None:
             restore_optimizer(state.optimizer, state.model, checkpoint.optimizer)
         else:
-            from dragoman.training.fsdp import read_shards
-
             read_shards(shards, state.model, state.optimizer)
         if checkpoint.ema is not None:
             model = state.model
             state.ema = {name: place_like(one, model.get_parameter(name)) for name, one in checkpoint.ema.items()}
-        state.progress = checkpoint.progress
-        state.stream.seek(checkpoint.progress.position)
+        state.progress = checkpoint.progress.replace(**changes)
+        state.stream.seek(state.progress.position)
+        return True
 
     def _write_checkpoint(self) -> None:
         """Write a checkpoint on the main worker; every worker writes its shard of a sharded optimizer state."""
         state, workers = self.state, self.workers
-        if not self.sharded:
-            if workers.is_main:
-                state.checkpoints.save(self._snapshot(optimizer_tensors(state.optimizer, state.model)))
+        if not (self.sharded or workers.is_main):
             return
-        from dragoman.training.fsdp import write_shards
-
-        def write_own_shard(folder: Path | None) -> None:
-            shared_folder = Path(workers.broadcast(None if folder is None else str(folder)))
-            write_shards(shared_folder, state.model, state.optimizer)
-
-        snapshot = self._snapshot({})
+        ema = None if state.ema is None else gather_tensors(state.ema)
+        weights = gather_tensors(dict(state.model.named_parameters()))
+        optimizer = {} if self.sharded else optimizer_tensors(state.optimizer, state.model)
+        write_own_shard = partial(write_shards, state.model, state.optimizer, workers) if self.sharded else None
         if workers.is_main:
-            state.checkpoints.save(snapshot, write_shards=write_own_shard)
-        else:
+            checkpoint = Checkpoint(state.progress, weights, optimizer, ema)
+            state.checkpoints.save(checkpoint, write_shards=write_own_shard)
+        elif write_own_shard is not None:
             write_own_shard(None)
 
-    def _snapshot(self, optimizer: dict[str, Tensor]) -> Checkpoint:
-        """Gather the state of the training, with the state of an optimizer that is not sharded."""
-        state = self.state
-        ema = None if state.ema is None else gather_tensors(state.ema)
-        return Checkpoint(state.progress, gather_tensors(dict(state.model.named_parameters())), optimizer, ema)
-
-    def _step(self, batches: list[B], learning_rate: float) -> StepResult:
+    def _step(self, batches: list[B], learning_rate: float) -> tuple[float, float, int, float]:
+        """Return the sums of loss and negative log-likelihood, the number of predictions, and the gradient norm."""
         state, config = self.state, self.config
         state.model.train()
         set_learning_rate(state.optimizer, learning_rate)
         seeds = (config.seed, state.progress.step + 1)
         try:
-            loss, nll, tokens = compute_gradients(
+            sums = compute_gradients(
                 state.model, batches, self.loss_function, seeds=seeds, precision=config.precision, workers=self.workers
             )
         except torch.OutOfMemoryError as error:
@@ -274,25 +266,16 @@ class _Trainer(Generic[B]):
                 f"{config.token_budget:,} tokens; train again with a lower training.batch_tokens, and raise "
                 "training.grad_accumulation to keep the steps as large"
             ) from error
-        norm = apply_gradients(state.model, state.optimizer, max_grad_norm=config.max_grad_norm)
-        result = StepResult(loss=loss, negative_log_likelihood=nll, tokens=tokens, gradient_norm=norm)
-        if state.ema is not None and config.ema_decay is not None and result.is_finite:
-            weights = {name: parameter.detach() for name, parameter in state.model.named_parameters()}
-            state.ema = update_ema(state.ema, weights, decay=config.ema_decay)
-        return result
+        return *sums, apply_gradients(state.model, state.optimizer, max_grad_norm=config.max_grad_norm)
 
-    def _advance(self, result: StepResult) -> None:
-        state, progress, sums = self.state, self.state.progress, self.state.progress.since_log
-        state.progress = progress.replace(
+    def _advance(self, sums: LossSums) -> None:
+        progress = self.state.progress
+        self.state.progress = progress.replace(
             step=progress.step + 1,
-            tokens=progress.tokens + result.tokens,
-            position=state.stream.position,
-            seconds=self.clock.seconds,
-            since_log=LossSums(
-                loss=sums.loss + result.loss,
-                negative_log_likelihood=sums.negative_log_likelihood + result.negative_log_likelihood,
-                tokens=sums.tokens + result.tokens,
-            ),
+            tokens=progress.tokens + sums.tokens,
+            position=self.state.stream.position,
+            seconds=self._seconds(),
+            since_log=progress.since_log + sums,
         )
 
     def _roll_back(self, batches: list[B]) -> None:
@@ -307,10 +290,7 @@ class _Trainer(Generic[B]):
                 f"not help. Check the texts of its batch ({examples}), or train again with a lower "
                 "training.optimizer.learning_rate, a longer training.schedule.warmup or a lower training.max_grad_norm"
             )
-        checkpoint = self._latest_checkpoint()
-        assert checkpoint is not None, "the first checkpoint is written before the first step"
-        restored = checkpoint.progress.replace(learning_rate_scale=scale, rollbacks=count)
-        self._restore(replace(checkpoint, progress=restored))
+        self._restore_latest(learning_rate_scale=scale, rollbacks=count)
         self.callback(RollbackEvent(failed, rows, examples, self.state.progress.step, scale))
 
     def _is_validation_due(self, epoch_before: int) -> bool:
@@ -321,9 +301,8 @@ class _Trainer(Generic[B]):
 
     def _is_finished(self) -> bool:
         progress, config = self.state.progress, self.config
-        epoch = int(progress.position["epoch"])
         limits = (config.patience, config.max_epochs, config.max_steps)
-        counts = (progress.stale_validations, epoch, progress.step)
+        counts = (progress.stale_validations, int(progress.position["epoch"]), progress.step)
         return any(limit is not None and count >= limit for limit, count in zip(limits, counts, strict=True))
 
     def _log(self, *, epoch: int, learning_rate: float, gradient_norm: float) -> None:
@@ -336,8 +315,8 @@ class _Trainer(Generic[B]):
                 negative_log_likelihood=sums.negative_log_likelihood / sums.tokens,
                 gradient_norm=gradient_norm,
                 learning_rate=learning_rate,
-                tokens_per_second=self.clock.speed(),
-                seconds=self.clock.seconds,
+                tokens_per_second=sums.tokens / sums.seconds,
+                seconds=self._seconds(),
             )
         )
         self.state.progress = progress.replace(since_log=LossSums())
@@ -347,58 +326,31 @@ class _Trainer(Generic[B]):
         if self.workers.is_main:
             with torch.inference_mode():
                 scores = dict(self.validator.validate(model))
-            self._record_validation(scores)
-            if not self.sharded:
-                self.save()  # before the broadcast, which fails if a worker is lost
+            self._record_validation(scores)  # before the broadcast, which fails if a worker is lost
         shared_scores = self.workers.broadcast(scores)
         if not self.workers.is_main:
             self._record_validation(shared_scores)
-        if self.sharded:
-            self.save()
+        self.save()
 
-    def _record_validation(self, scores: Mapping[str, float]) -> None:
+    def _record_validation(self, scores: dict[str, float]) -> None:
         state, progress = self.state, self.state.progress
         improved = self.validator.is_better(scores, progress.best.scores if progress.best else None)
         state.progress = progress.replace(
-            best=BestValidation(step=progress.step, scores=scores) if improved else progress.best,
+            best=BestValidation(progress.step, scores) if improved else progress.best,
             stale_validations=0 if improved else progress.stale_validations + 1,
             recent=(*progress.recent, progress.step)[-state.checkpoints.keep :],
-            seconds=self.clock.seconds,
+            seconds=self._seconds(),
         )
         epoch = int(progress.position["epoch"])
-        self.callback(ValidationEvent(progress.step, epoch, scores, improved, self.clock.seconds))
+        self.callback(ValidationEvent(progress.step, epoch, scores, improved, self._seconds()))
 
     def _validation_model(self) -> nn.Module:
         """Return the model in evaluation mode, unsharded on the main worker; all workers must call this."""
         state = self.state
-        state.model.eval()
         if not self.sharded:
-            return state.model
-        weights = gather_tensors(dict(state.model.named_parameters()))
+            return state.model.eval()
+        weights = gather_tensors(dict(state.model.eval().named_parameters()))
         if state.validation_model is None:
             return state.model
         set_weights(state.validation_model, weights)
         return state.validation_model.eval()
-
-
-class _Clock:
-    """Seconds of the whole run, resumed runs included, and speed of the steps since the last log."""
-
-    def __init__(self, seconds_before: float) -> None:
-        self._began = time.perf_counter() - seconds_before
-        self._tokens, self._working = 0, 0.0
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._began
-
-    def add_step(self, tokens: int, *, since: float) -> None:
-        """Count a step that began at `since`; time between steps does not affect the speed."""
-        self._tokens += tokens
-        self._working += self.seconds - since
-
-    def speed(self) -> float:
-        """Return the tokens per second since the last call."""
-        speed = self._tokens / self._working
-        self._tokens, self._working = 0, 0.0
-        return speed

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batching.batch_streams import EpochStream
+from dragoman.data.batching.batch_streams import EpochStream, RowBatch
 from dragoman.data.batching.packing import PackedText, TextBatch, window_stream, windows_in_order
 from dragoman.data.datasets.document_store import DocumentStore, TokenizedPassage
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
-from dragoman.training.step import TrainingBatch
 from tests.in_memory_text import one_epoch, packed, predictions, ragged
 
 TEXTS = [[11, 12, 13], [], [21, 22], [31, 32, 33, 34, 35, 36, 37], [41]] * 5
@@ -69,7 +68,7 @@ def test_windows_of_one_document_are_contiguous():
 
 def test_batch_counts_targets_and_moves():
     batch = next(window_stream(ragged(TEXTS), context_length=7, budget=28, seed=1))
-    assert isinstance(batch, TrainingBatch)
+    assert isinstance(batch, RowBatch)
     moved = batch.to(torch.device("meta"))
     assert {tensor.device.type for tensor in (moved.tokens, moved.labels, moved.loss_mask, moved.document_ids)} == {
         "meta"
