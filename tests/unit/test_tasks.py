@@ -172,7 +172,7 @@ def test_loss_of_text_covers_every_token(place):
     folder = RunFolder(place / "language_modeling")
     materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
     [loss, _, bits] = json.loads(folder.scores.read_text(encoding="utf-8"))["scores"]["valid"]
-    characters = len("".join(materials.valid.documents.texts()))
+    characters = len("".join(materials.documents["valid"].texts()))
     tokens = characters + 1  # one token per character, and the end symbol
     assert f"tokens:{tokens}|" in loss["signature"]
     assert f"characters:{characters}" in bits["signature"]

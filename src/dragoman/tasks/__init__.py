@@ -5,15 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.tasks.factory import build_task
-    from dragoman.tasks.language_modeling import build_generator
     from dragoman.tasks.translation import build_torch_ensemble
 
-__all__ = ["build_generator", "build_task", "build_torch_ensemble"]
-_MODULES = {
-    "build_generator": "language_modeling",
-    "build_task": "factory",
-    "build_torch_ensemble": "translation",
-}
+__all__ = ["build_task", "build_torch_ensemble"]
+_MODULES = {"build_task": "factory", "build_torch_ensemble": "translation"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from dragoman.tasks.classification import classification_task
+from dragoman.tasks.classification_tagging_qa import classification_task, question_answering_task, tagging_task
 from dragoman.tasks.config import (
     ClassificationConfig,
     Experiment,
@@ -14,8 +14,6 @@ from dragoman.tasks.config import (
 )
 from dragoman.tasks.language_modeling import LanguageModelingTask
 from dragoman.tasks.masked_lm import MaskedLMTask
-from dragoman.tasks.question_answering import question_answering_task
-from dragoman.tasks.tagging import tagging_task
 from dragoman.tasks.task import Task
 from dragoman.tasks.translation import TranslationTask
 

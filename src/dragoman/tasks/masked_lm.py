@@ -6,18 +6,21 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn, final
 
 import torch
+from torch import nn
 
 from dragoman.data.batching.packing import TextBatch
 from dragoman.data.mlm_masking import masked_lm_in_order, masked_lm_stream
+from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
 from dragoman.evaluation import Score
 from dragoman.models.encoder_only import EncoderOnlyTransformer
-from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
+from dragoman.models.factory import build_encoder_only
+from dragoman.tasks.build_training import Likelihood, TrainingSetup, measure_likelihood
 from dragoman.tasks.config import MaskedLMConfig
-from dragoman.tasks.head_task import build_masked_lm
-from dragoman.tasks.plain_text_data import TextCorpus, TextPart, prepare_text_data
+from dragoman.tasks.plain_text_data import TextCorpus, prepare_text_data
 from dragoman.tasks.task import RunFiles, TaskDescription
 from dragoman.training.losses import masked_lm_loss
+from dragoman.training.step import seeded_rng
 from dragoman.training.trainer import Validator
 
 
@@ -40,55 +43,53 @@ class MaskedLMTask:
         return prepare_text_data(self.experiment.data, self.experiment.tokenizer, folder, report=report)
 
     def setup_training(self, data: TextCorpus, *, device: torch.device) -> TrainingSetup[TextBatch]:
-        config = self.experiment.training
-        model = build_masked_lm(self.experiment.model, data.tokenizer, seed=config.seed, device=device)
-        once = partial(self._once, vocabulary=len(data.tokenizer.source))
+        config, tokenizer = self.experiment.training, data.tokenizer
+        model = self._build(tokenizer, device=device)
+        options: dict[str, Any] = {
+            "vocab_size": len(tokenizer.source),
+            "context_length": self.experiment.data.context_length,
+            "masking": self.experiment.masking,
+            "budget": config.token_budget,
+        }
 
-        def validate(network: Any) -> Mapping[str, float]:
-            likelihood = measure_likelihood(network, once(data.valid), masked_lm_loss(), device=device)
-            return {"loss": likelihood.loss, "accuracy": _accuracy(network, once(data.valid), device=device)}
+        def measure(network: Any, name: str) -> tuple[Likelihood, float]:
+            """Return likelihood and accuracy on a held-out set, with the same tokens masked every time."""
+            batches = partial(masked_lm_in_order, data.stores[name].texts, **options)
+            likelihood = measure_likelihood(network, batches(), masked_lm_loss(), device=device)
+            return likelihood, _accuracy(network, batches(), device=device)
 
-        def scores(part: TextPart) -> list[Score]:
-            likelihood = measure_likelihood(model, once(part), masked_lm_loss(), device=device)
-            share = self.experiment.masking.rate
-            signature = f"tokens:{likelihood.num_tokens}|hidden:{share:g}|tokenizer:{data.tokenizer.fingerprint[:8]}"
-            accuracy = _accuracy(model, once(part), device=device)
+        def validate(network: nn.Module) -> Mapping[str, float]:
+            likelihood, accuracy = measure(network, "valid")
+            return {"loss": likelihood.loss, "accuracy": accuracy}
+
+        def scores(name: str) -> list[Score]:
+            likelihood, accuracy = measure(model, name)
+            rate, fingerprint = self.experiment.masking.rate, tokenizer.fingerprint[:8]
+            signature = f"tokens:{likelihood.num_tokens}|hidden:{rate:g}|tokenizer:{fingerprint}"
             return [
                 *likelihood.scores(signature=signature),
                 Score("accuracy", accuracy, signature, "", higher_is_better=True),
             ]
 
-        judge = Validator(validate, metric="loss", higher_is_better=False)
+        validator = Validator(validate, metric="loss", higher_is_better=False)
         return TrainingSetup(
             model=model,
-            stream=masked_lm_stream(
-                data.train.store.texts,
-                vocab_size=len(data.tokenizer.source),
-                context_length=self.experiment.data.context_length,
-                masking=self.experiment.masking,
-                budget=config.token_budget,
-                seed=config.seed,
-            ),
+            stream=masked_lm_stream(data.stores["train"].texts, **options, seed=config.seed),
             loss_function=masked_lm_loss(config.label_smoothing, precision=config.precision),
-            validator=judge,
-            final_validator=judge,
-            scorers={name: partial(scores, part) for name, part in data.held_out.items()},
+            validator=validator,
+            final_validator=validator,
+            scorers={name: partial(scores, name) for name in data.held_out},
             describe_rows=data.describe_rows,
         )
 
-    def _once(self, part: TextPart, *, vocabulary: int) -> Iterable[TextBatch]:
-        """Yield the batches of a held-out set, with the same tokens masked every time."""
-        return masked_lm_in_order(
-            part.store.texts,
-            vocab_size=vocabulary,
-            context_length=self.experiment.data.context_length,
-            masking=self.experiment.masking,
-            budget=self.experiment.training.token_budget,
-        )
-
     def build_model(self, folder: RunFiles, *, device: torch.device) -> EncoderOnlyTransformer:
-        seed = self.experiment.training.seed
-        return build_masked_lm(self.experiment.model, folder.read_tokenizer(), seed=seed, device=device)
+        return self._build(folder.read_tokenizer(), device=device)
+
+    def _build(self, tokenizer: Tokenizer, *, device: torch.device) -> EncoderOnlyTransformer:
+        """Build the model with new weights; the mask symbol follows the vocabulary."""
+        with seeded_rng(self.experiment.training.seed, device=torch.device("cpu")):
+            model = build_encoder_only(self.experiment.model, vocabulary=len(tokenizer.source) + 1)
+        return model.to(device)
 
     def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> NoReturn:  # noqa: ARG002
         raise RunError(

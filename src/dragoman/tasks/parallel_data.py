@@ -1,27 +1,35 @@
 """Cleaned and tokenized parallel data, for translation and for language models of prompts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from torch import Tensor
 
 from dragoman.data.batching.corpus_mixing import CorpusWeights, locate_line, row_ends, temperature_weights
-from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.config import DataConfig, PreparedFolder
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.source_token_features import FeatureStore, StoredFeatures, prepare_source_features
 from dragoman.data.preprocessing.load_cleaned_texts import PreparedData, TokenizedText, prepare_data
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
-from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, corpus_name
+from dragoman.data.readers.parallel import ParallelFiles, corpus_name
 from dragoman.data.readers.shards import resolve_files
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
-from dragoman.tasks.task import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
+from dragoman.tasks.task import (
+    RunFiles,
+    TaskData,
+    cache_dir,
+    check_unchanged,
+    describe_sizes,
+    format_list,
+    load_or_create_tokenizer,
+)
 
 
 @final
@@ -43,18 +51,14 @@ class LengthLimits:
 
 
 @final
-@dataclass(frozen=True)
-class ParallelData:
+@dataclass(frozen=True, kw_only=True)
+class ParallelData(TaskData):
     """Parallel texts and their tokens."""
 
     texts: PreparedData
-    tokenizer: Tokenizer
     train: TokenStore
     valid: TokenStore
     valid_limits: LengthLimits
-    num_skipped: int
-    """Training pairs that exceed the length limits."""
-    task_notes: tuple[str, ...]
     folder: RunFiles
     decoder_only: bool
     """Whether one model reads source and target as one sequence."""
@@ -64,45 +68,6 @@ class ParallelData:
     """Sampling weights of several corpora."""
     weights: Mapping[str, Tensor] | None = None
     """Initial weights from another run."""
-
-    @property
-    def fingerprints(self) -> Mapping[str, str]:
-        return self.texts.fingerprints
-
-    @property
-    def cleaning_report(self) -> CleaningReport:
-        return self.texts.report
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        skipped = f"{self.num_skipped:,} pairs exceed the length limits and are left out"
-        return (*self.texts.notes, *self.task_notes, *((skipped,) if self.num_skipped else ()))
-
-    @property
-    def summary(self) -> str:
-        texts = self.texts
-        test = f", {len(texts.test):,} for testing" if texts.test is not None else ""
-        return f"{len(self.train):,} pairs for training, {len(texts.valid):,} for validation{test}"
-
-    @property
-    def tokens_per_epoch(self) -> int:
-        def count(start: int, stop: int) -> int:
-            target = stop - start + int(self.train.target_lengths[start:stop].sum(dtype=np.int64))
-            source = int(self.train.source_lengths[start:stop].sum(dtype=np.int64)) if self.decoder_only else 0
-            return target + source
-
-        if self.corpus_weights is None:
-            return count(0, len(self.train))
-        return int(self.corpus_weights.tokens_per_epoch(count))
-
-    def describe_rows(self, rows: Sequence[int]) -> str:
-        """Name the lines of the corpus that the rows of a batch come from."""
-        lines = [self.texts.train.line(int(self.train.origins[row])) for row in rows]
-        if len(self.texts.ends) == 1:
-            return f"{format_list(lines)} of the training corpus"
-        locations = (locate_line(line, self.texts.ends) for line in lines)
-        names = [f"{line} of corpus {corpus + 1}" for corpus, line in locations]
-        return f"{format_list(names)}, counted from data.train"
 
 
 def prepare_parallel_data(
@@ -131,23 +96,61 @@ def prepare_parallel_data(
     train = _tokenize_training(texts, tokenizer, limits)
     for store, given in ((texts.valid, data.valid or data.train), (texts.test, data.test or data.train)):
         if store is not None:
-            _check_line_lengths(store, tokenizer, where=_corpus_name(given))
-    valid, notes = _tokenize_validation(texts, tokenizer, valid_limits)
+            where = str(given.folder) if isinstance(given, PreparedFolder) else corpus_name(given)
+            _check_line_lengths(store, tokenizer, where=where)
+    valid = valid_limits.tokenize(texts.valid, tokenizer)
+    if not len(valid):
+        raise DataError(
+            f"All {len(texts.valid):,} validation pairs are longer than {valid_limits} tokens. Split the text into "
+            "sentences."
+        )
     if data.temperature is not None and len(texts.ends) == 1:
         raise ConfigError("data.temperature mixes several corpora, and one was prepared. Leave it out.")
+    corpus_weights = _corpus_weights(data, texts, train) if len(texts.ends) > 1 else None
+    num_test = None if texts.test is None else len(texts.test)
     return ParallelData(
-        texts=texts,
         tokenizer=tokenizer,
+        fingerprints=texts.fingerprints,
+        notes=(*texts.notes, *_length_notes(texts, train, valid, valid_limits)),
+        summary=describe_sizes(
+            f"{len(train):,} pairs", len(texts.valid), None if texts.test is None else len(texts.test)
+        ),
+        tokens_per_epoch=_tokens_per_epoch(train, corpus_weights, decoder_only=decoder_only),
+        describe_rows=partial(_describe_rows, texts, train),
+        cleaning_report=texts.report,
+        texts=texts,
         train=train,
         valid=valid,
         valid_limits=valid_limits,
-        num_skipped=len(texts.train) - len(train),
-        task_notes=notes,
         folder=folder,
         decoder_only=decoder_only,
         source_features=_stored_features(stores, texts, tokenizer),
-        corpus_weights=_corpus_weights(data, texts, train) if len(texts.ends) > 1 else None,
+        corpus_weights=corpus_weights,
     )
+
+
+def _length_notes(texts: PreparedData, train: TokenStore, valid: TokenStore, limits: LengthLimits) -> Iterator[str]:
+    if missing := len(texts.valid) - len(valid):
+        yield f"{missing:,} validation pairs are longer than {limits} tokens and are left out of the validation loss"
+    if skipped := len(texts.train) - len(train):
+        yield f"{skipped:,} pairs exceed the length limits and are left out"
+
+
+def _tokens_per_epoch(train: TokenStore, weights: CorpusWeights | None, *, decoder_only: bool) -> int:
+    def count(start: int, stop: int) -> int:
+        target = stop - start + int(train.target_lengths[start:stop].sum(dtype=np.int64))
+        return target + (int(train.source_lengths[start:stop].sum(dtype=np.int64)) if decoder_only else 0)
+
+    return count(0, len(train)) if weights is None else int(weights.tokens_per_epoch(count))
+
+
+def _describe_rows(texts: PreparedData, train: TokenStore, rows: Sequence[int]) -> str:
+    """Name the lines of the corpus that the rows of a batch come from."""
+    lines = [texts.train.line(int(train.origins[row])) for row in rows]
+    if len(texts.ends) == 1:
+        return f"{format_list(lines)} of the training corpus"
+    names = [f"{line} of corpus {corpus + 1}" for corpus, line in (locate_line(one, texts.ends) for one in lines)]
+    return f"{format_list(names)}, counted from data.train"
 
 
 def epoch_store(
@@ -159,19 +162,9 @@ def epoch_store(
     if noise is None and not dropout:
         return parallel.train
 
-    def retokenize(epoch: int) -> TokenStore:
-        return retokenize_epoch(
-            parallel.train,
-            parallel.texts.train,
-            parallel.tokenizer,
-            cache_dir(),
-            probability=dropout,
-            noise=noise,
-            seed=seed,
-            epoch=epoch,
-        )
-
-    return retokenize
+    texts, cache = parallel.texts.train, cache_dir()
+    options: Any = {"probability": dropout, "noise": noise, "seed": seed}
+    return lambda epoch: retokenize_epoch(parallel.train, texts, parallel.tokenizer, cache, **options, epoch=epoch)
 
 
 def _corpus_weights(data: DataConfig, texts: PreparedData, train: TokenStore) -> CorpusWeights:
@@ -213,23 +206,12 @@ def _load_prepared(prepared: TokenizedText, tokenizer: Tokenizer, limits: Length
     return prepared.tokens
 
 
-def _corpus_name(corpus: ParallelCorpus | PreparedFolder) -> str:
-    return str(corpus.folder) if isinstance(corpus, PreparedFolder) else corpus_name(corpus)
-
-
 def _prepare_source_features(
     data: DataConfig, cache: Path, *, report: Callable[[str], None]
 ) -> dict[str, FeatureStore]:
     """Return the dependency trees of each set by line; a set split from the training corpus has its lines."""
-    if isinstance(data.train, PreparedFolder):
-        return {}
-    corpora: dict[str, ParallelCorpus | None] = {
-        "train": data.train,
-        "valid": data.valid or data.train,
-        "test": data.test,
-    }
     stores = {}
-    for name, corpus in corpora.items():
+    for name, corpus in (("train", data.train), ("valid", data.valid or data.train), ("test", data.test)):
         if isinstance(corpus, ParallelFiles) and corpus.source_features is not None:
             report("reading the dependency trees")
             (source,) = resolve_files(corpus.source)
@@ -246,20 +228,6 @@ def _stored_features(
         for name, store in sets.items()
         if name in stores and store is not None
     }
-
-
-def _tokenize_validation(
-    texts: PreparedData, tokenizer: Tokenizer, limits: LengthLimits
-) -> tuple[TokenStore, tuple[str, ...]]:
-    """Return the tokens that the validation loss is measured on, and notes on longer pairs."""
-    valid = limits.tokenize(texts.valid, tokenizer)
-    if not len(valid):
-        raise DataError(
-            f"All {len(texts.valid):,} validation pairs are longer than {limits} tokens. Split the text into sentences."
-        )
-    missing = len(texts.valid) - len(valid)
-    note = f"{missing:,} validation pairs are longer than {limits} tokens and are left out of the validation loss"
-    return valid, (note,) if missing else ()
 
 
 def _check_line_lengths(texts: TextStore, tokenizer: Tokenizer, *, where: str) -> None:

@@ -5,67 +5,37 @@ from dataclasses import dataclass
 from typing import final
 
 from dragoman.data.datasets.document_store import DocumentStore
-from dragoman.data.datasets.text import DocumentRange, PreparedText, TextDataConfig, prepare_text, tokenize_documents
+from dragoman.data.datasets.text import DocumentRange, TextDataConfig, prepare_text, tokenize_documents
 from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
-from dragoman.tasks.task import RunFiles, cache_dir, check_unchanged, format_list, load_or_create_tokenizer
+from dragoman.tasks.task import (
+    RunFiles,
+    TaskData,
+    cache_dir,
+    check_unchanged,
+    describe_sizes,
+    format_list,
+    load_or_create_tokenizer,
+)
 
 
 @final
-@dataclass(frozen=True)
-class TextPart:
-    """One set of a corpus as documents and as token ids."""
-
-    documents: DocumentRange
-    store: DocumentStore
-
-    def num_characters(self, tokenizer: Tokenizer) -> int:
-        """Return the number of characters after normalization."""
-        return sum(len(tokenizer.source.normalize(text)) for text in self.documents.texts())
-
-
-@final
-@dataclass(frozen=True)
-class TextCorpus:
+@dataclass(frozen=True, kw_only=True)
+class TextCorpus(TaskData):
     """Tokenized plain text of a run."""
 
-    prepared: PreparedText
-    tokenizer: Tokenizer
-    train: TextPart
-    valid: TextPart
-    test: TextPart | None
+    documents: Mapping[str, DocumentRange]
+    """The sets as documents; `train`, `valid` and, if given, `test`."""
+    stores: Mapping[str, DocumentStore]
+    """The sets as token ids."""
 
     @property
-    def fingerprints(self) -> Mapping[str, str]:
-        return self.prepared.fingerprints
-
-    @property
-    def cleaning_report(self) -> None:
-        """None: plain text is not cleaned."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.prepared.notes
-
-    @property
-    def summary(self) -> str:
-        train, valid = self.train.store, self.valid.store
-        documents = "1 document" if len(train) == 1 else f"{len(train):,} documents"
-        test = f", {self.test.store.tokens:,} for testing" if self.test is not None else ""
-        return f"{train.tokens:,} tokens of {documents} for training, {valid.tokens:,} for validation{test}"
-
-    @property
-    def tokens_per_epoch(self) -> int:
-        return self.train.store.tokens + len(self.train.store)
-
-    @property
-    def held_out(self) -> dict[str, TextPart]:
+    def held_out(self) -> dict[str, DocumentStore]:
         """The held-out sets by name."""
-        return {"valid": self.valid} | ({"test": self.test} if self.test is not None else {})
+        return {name: store for name, store in self.stores.items() if name != "train"}
 
-    def describe_rows(self, rows: Sequence[int]) -> str:
-        """Name the documents of the given numbers by their lines."""
-        lines = [int(self.train.store.origins[row]) for row in rows]
-        return f"the documents at {format_list(list(dict.fromkeys(lines)))} of the training text"
+    def num_characters(self, name: str) -> int:
+        """Return the number of characters of a set after normalization."""
+        return sum(len(self.tokenizer.source.normalize(text)) for text in self.documents[name].texts())
 
 
 def prepare_text_data(
@@ -75,16 +45,29 @@ def prepare_text_data(
 
     Raises DataError on unusable texts, and RunError if a corpus has changed since the run started.
     """
-    cache = cache_dir()
     report("reading the text")
     prepared = prepare_text(data)
     check_unchanged(prepared.fingerprints, folder)
-    train = prepared.train.texts
-    tokenizer = load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(train, config), report=report)
+    texts = prepared.train.texts
+    tokenizer = load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(texts, config), report=report)
     report("tokenizing")
+    sets = {"train": prepared.train, "valid": prepared.valid, "test": prepared.test}
+    documents = {name: part for name, part in sets.items() if part is not None}
+    stores = {name: tokenize_documents(part, tokenizer, cache_dir()) for name, part in documents.items()}
+    train, test = stores["train"], stores.get("test")
+    size = f"{train.tokens:,} tokens of {len(train):,} document{'' if len(train) == 1 else 's'}"
 
-    def tokenize(documents: DocumentRange) -> TextPart:
-        return TextPart(documents, tokenize_documents(documents, tokenizer, cache))
+    def describe_rows(rows: Sequence[int]) -> str:
+        lines = dict.fromkeys(int(train.origins[row]) for row in rows)
+        return f"the documents at {format_list(list(lines))} of the training text"
 
-    test = None if prepared.test is None else tokenize(prepared.test)
-    return TextCorpus(prepared, tokenizer, tokenize(prepared.train), tokenize(prepared.valid), test)
+    return TextCorpus(
+        tokenizer=tokenizer,
+        fingerprints=prepared.fingerprints,
+        notes=prepared.notes,
+        summary=describe_sizes(size, stores["valid"].tokens, None if test is None else test.tokens),
+        tokens_per_epoch=train.tokens + len(train),
+        describe_rows=describe_rows,
+        documents=documents,
+        stores=stores,
+    )

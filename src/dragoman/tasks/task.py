@@ -1,4 +1,4 @@
-"""Protocols of a task, its data and the files of its run; tokenizer, weights and checks that all tasks share."""
+"""Protocols of a task and the files of its run; data, tokenizer, weights and checks that all tasks share."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -59,36 +59,23 @@ class RunFiles(Protocol):
         ...
 
 
-class TaskData(Protocol):
-    """Tokenized data of a run."""
+@dataclass(frozen=True, kw_only=True)
+class TaskData:
+    """Tokenized data of a run; each task adds its sets."""
 
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-
-    @property
-    def fingerprints(self) -> Mapping[str, str]:
-        """SHA-256 of every corpus file, by path."""
-        ...
-
-    @property
-    def cleaning_report(self) -> CleaningReport | None:
-        """Result of cleaning; None for tasks that do not clean."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks on the data, for the display and the model card."""
-        ...
-
-    @property
-    def summary(self) -> str:
-        """Sizes of the training and held-out sets, in words."""
-        ...
-
-    @property
-    def tokens_per_epoch(self) -> int:
-        """Tokens of an epoch without padding, for time estimates."""
-        ...
+    tokenizer: Tokenizer
+    fingerprints: Mapping[str, str]
+    """SHA-256 of every corpus file, by path."""
+    notes: tuple[str, ...]
+    """Remarks on the data, for the display and the model card."""
+    summary: str
+    """Sizes of the training and held-out sets, in words."""
+    tokens_per_epoch: int
+    """Tokens of an epoch without padding, for time estimates."""
+    describe_rows: Callable[[Sequence[int]], str]
+    """Function that names the examples in the rows of a batch."""
+    cleaning_report: CleaningReport | None = None
+    """Result of cleaning; None for tasks that do not clean."""
 
 
 @final
@@ -185,3 +172,9 @@ def check_unchanged(fingerprints: Mapping[str, str], folder: RunFiles) -> None:
 def format_list(items: Sequence[object], *, what: str = "lines") -> str:
     """Format the first items, such as `lines 3, 5, …`."""
     return f"{what} {', '.join(map(str, items[:MAX_LISTED]))}{', …' if len(items) > MAX_LISTED else ''}"
+
+
+def describe_sizes(train: str, valid: int, test: int | None) -> str:
+    """Describe the sizes of the sets, such as `1,000 pairs for training, 50 for validation`."""
+    sizes = f"{train} for training, {valid:,} for validation"
+    return sizes if test is None else f"{sizes}, {test:,} for testing"

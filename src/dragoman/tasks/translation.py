@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, ClassVar, final
 
 import torch
@@ -67,8 +67,9 @@ class TranslationTask:
         )
         start = experiment.init_from
         notes = () if start is None else (f"initialized from {start.resolve().name}, weights and tokenizer",)
-        weights = initial_weights(experiment, pairs.tokenizer, folder)
-        return replace(pairs, weights=weights, task_notes=(*pairs.task_notes, *notes))
+        return replace(
+            pairs, weights=initial_weights(experiment, pairs.tokenizer, folder), notes=(*pairs.notes, *notes)
+        )
 
     def setup_training(self, data: ParallelData, *, device: torch.device) -> TrainingSetup[Batch]:
         experiment, config = self.experiment, self.experiment.training
@@ -133,9 +134,10 @@ def score_translations(
     source_features: StoredFeatures | None = None,
 ) -> list[Score]:
     """Translate a corpus and score it against its targets; a source with several targets is translated once."""
-    rows, targets = _group_references(texts)
-    sources = [texts.pair(row)[0] for row in rows]
-    heads = None if source_features is None else [source_features.heads(row) for row in rows]
+    groups = [list(rows) for _, rows in groupby(range(len(texts)), key=texts.line)]  # a line may have several targets
+    sources = [texts.pair(rows[0])[0] for rows in groups]
+    targets = [[texts.pair(row)[1] for row in rows] for rows in groups]
+    heads = None if source_features is None else [source_features.heads(rows[0]) for rows in groups]
     with warnings.catch_warnings():
         # An untrained model reaches the length limit; its scores say so, and a warning per line would not help.
         warnings.simplefilter("ignore", TranslationWarning)
@@ -144,20 +146,6 @@ def score_translations(
     normalize = translator.tokenizer.target.normalize
     references = [[normalize(target) for target in column] for column in zip_longest(*targets, fillvalue="")]
     return [corpus_score(outputs, references, metric) for metric in metrics]
-
-
-def _group_references(texts: TextStore) -> tuple[list[int], list[list[str]]]:
-    """Return the first row of each source and its targets; targets of one corpus line share a source."""
-    rows: list[int] = []
-    targets: list[list[str]] = []
-    last = None
-    for row, (_, target) in enumerate(texts):
-        if texts.line(row) != last:
-            rows.append(row)
-            targets.append([])
-            last = texts.line(row)
-        targets[-1].append(target)
-    return rows, targets
 
 
 def _build_validator(
