@@ -112,9 +112,7 @@ def prepare_parallel_data(
         tokenizer=tokenizer,
         fingerprints=texts.fingerprints,
         notes=(*texts.notes, *_length_notes(texts, train, valid, valid_limits)),
-        summary=describe_sizes(
-            f"{len(train):,} pairs", len(texts.valid), None if texts.test is None else len(texts.test)
-        ),
+        summary=describe_sizes(f"{len(train):,} pairs", len(texts.valid), num_test),
         tokens_per_epoch=_tokens_per_epoch(train, corpus_weights, decoder_only=decoder_only),
         describe_rows=partial(_describe_rows, texts, train),
         cleaning_report=texts.report,
