@@ -6,6 +6,7 @@ pair loses the same share of words on both sides.
 """
 
 import random
+import re
 from typing import Literal, Self, assert_never
 
 from pydantic import Field, model_validator
@@ -134,13 +135,7 @@ def _change_case(text: str, noise: NoiseConfig, drawn: float) -> str:
 
 def _split_words(text: str) -> list[str]:
     """Return words and the white space between them; joined, they are the text."""
-    parts: list[str] = []
-    for character in text:
-        if parts and parts[-1][-1].isspace() == character.isspace():
-            parts[-1] += character
-        else:
-            parts.append(character)
-    return parts
+    return re.findall(r"\s+|\S+", text)
 
 
 _Typo = Literal["swap", "drop", "double", "neighbor"]

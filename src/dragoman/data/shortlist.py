@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save
 from dragoman.atomic_files import write_atomically
 from dragoman.config import Config
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.data.tokenizers.vocabulary import BYTE_TOKENS, SPECIAL_TOKENS, has_byte_tokens
+from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, byte_token_ids
 from dragoman.data.translation_lexicon import sample_evenly, train_lexicon
 from dragoman.errors import DataError
 
@@ -106,7 +106,7 @@ def build_shortlist(
 def _frequent_tokens(targets: Sequence[Sequence[int]], vocab: tuple[str, ...], frequent: int) -> _Ids:
     counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *map(np.asarray, targets)]).astype(np.int64))
     order = np.argsort(-counts, kind="stable")[:frequent]
-    fixed = len(SPECIAL_TOKENS) + (len(BYTE_TOKENS) if has_byte_tokens(vocab) else 0)
+    fixed = len(SPECIAL_TOKENS) + len(byte_token_ids(vocab))
     return np.unique(np.concatenate([np.arange(fixed), order[counts[order] > 0]])).astype(np.int32)
 
 

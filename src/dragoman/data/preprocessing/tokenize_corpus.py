@@ -155,11 +155,7 @@ def _pairs(
 
 
 def _retokenize(
-    store: TokenStore,
-    pairs: Iterator[_Texts],
-    tokenizer: Tokenizer,
-    probability: float,
-    generator: np.random.Generator,
+    store: TokenStore, pairs: Iterator[_Texts], tokenizer: Tokenizer, probability: float, generator: np.random.Generator
 ) -> Iterator[Chunk]:
     def encode(side: LanguageTokenizer, which: int, chunk: _Texts, rows: range) -> list[list[int]]:
         max_length = store.header["max_target_length" if which else "max_source_length"]

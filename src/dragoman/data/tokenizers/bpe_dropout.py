@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.tokenizers.vocabulary import BYTE_TOKENS, SPECIAL_TOKENS, UNK, BpeModel, has_byte_tokens
+from dragoman.data.tokenizers.vocabulary import UNK, BpeModel, byte_token_ids
 
 MAX_WORD_LENGTH = 512
 """Characters of a word above which it is segmented without dropout: the cost is quadratic in the length."""
@@ -33,9 +33,7 @@ class BpeDropout:
         """`plain` segments one word without dropout."""
         self._plain = plain
         self._ids = {token: index for index, token in enumerate(model.vocab)}
-        self._byte_ids = (
-            range(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(BYTE_TOKENS)) if has_byte_tokens(model.vocab) else None
-        )
+        self._byte_ids = byte_token_ids(model.vocab)
         size, ids = len(model.vocab), self._ids
         pairs = np.array([ids[a] * size + ids[b] for a, b in model.merges], dtype=np.int64)
         self._size = size
@@ -73,7 +71,7 @@ class BpeDropout:
             known = self._ids.get(character)
             if known is not None:
                 ids.append(known)
-            elif self._byte_ids is not None:
+            elif self._byte_ids:
                 ids.extend(self._byte_ids[byte] for byte in character.encode())
             else:
                 ids.append(UNK)

@@ -12,7 +12,6 @@ from dragoman.data.tokenizers.offsets import Span, encode_with_offsets
 from dragoman.data.tokenizers.streaming_detokenizer import StreamingDecoder
 from dragoman.data.tokenizers.vocabulary import (
     BOS,
-    BYTE_TOKENS,
     EOS,
     PAD,
     SPECIAL_TOKENS,
@@ -20,7 +19,7 @@ from dragoman.data.tokenizers.vocabulary import (
     BpeModel,
     SubwordModel,
     build_hf_tokenizer,
-    has_byte_tokens,
+    byte_token_ids,
 )
 
 UNK_SURFACE = "⁇"
@@ -51,7 +50,7 @@ class LanguageTokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many texts, in order, computed on all cores."""
-        return self._encode_normalized(self._normalize_batch(texts))
+        return self._encode_normalized(map(self.normalizer.normalize_and_escape, texts))
 
     def encode_word(self, unit: str) -> list[int]:
         """Return the ids of a pre-tokenized unit with escaped spaces, such as `▁dog`, or of a part of one."""
@@ -62,8 +61,7 @@ class LanguageTokenizer:
 
         White space around a word is not part of its span.
         """
-        first = len(SPECIAL_TOKENS)
-        byte_ids = range(first, first + len(BYTE_TOKENS)) if has_byte_tokens(self.model.vocab) else range(0)
+        byte_ids = byte_token_ids(self.model.vocab)
         return encode_with_offsets(text, tokenizer=self._hf_tokenizer, normalizer=self.normalizer, byte_ids=byte_ids)
 
     def encode_passages(self, passages: Sequence[str], *, continues: Sequence[bool]) -> list[list[int]]:
@@ -72,17 +70,16 @@ class LanguageTokenizer:
         A passage `continues` the text of the passage before it or begins a text. Except at the end of a text, a passage
         must end after a line break, and the next line must hold a letter or digit.
         """
-        escape, normalize = self.normalizer.escape_spaces, self.normalizer.normalize
-        return self._encode_normalized(
-            [escape(normalize(text), continues=follows) for text, follows in zip(passages, continues, strict=True)]
-        )
+        escape, each = self.normalizer.normalize_and_escape, zip(passages, continues, strict=True)
+        return self._encode_normalized(escape(text, continues=follows) for text, follows in each)
 
     def encode_with_dropout(
         self, texts: Sequence[str], *, probability: float, generator: np.random.Generator
     ) -> list[list[int]]:
         """Return ids under BPE dropout (Provilkov et al., 2020), drawn from `generator`."""
         split = self._hf_tokenizer.pre_tokenizer.pre_tokenize_str
-        words = [[word for word, _ in split(text)] if text else [] for text in self._normalize_batch(texts)]
+        normalized = map(self.normalizer.normalize_and_escape, texts)
+        words = [[word for word, _ in split(text)] if text else [] for text in normalized]
         return self._bpe_dropout.encode(words, probability=probability, generator=generator)
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -111,13 +108,8 @@ class LanguageTokenizer:
             raise TypeError("BPE dropout needs byte pair encoding")
         return BpeDropout(self.model, plain=self.encode_word)
 
-    def _encode_normalized(self, texts: Sequence[str]) -> list[list[int]]:
-        encodings = self._hf_tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
-
-    def _normalize_batch(self, texts: Sequence[str]) -> list[str]:
-        escape, normalize = self.normalizer.escape_spaces, self.normalizer.normalize
-        return [escape(normalize(text)) for text in texts]
+    def _encode_normalized(self, texts: Iterable[str]) -> list[list[int]]:
+        return [found.ids for found in self._hf_tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 def _token_bytes(vocab: tuple[str, ...], normalizer: TextNormalizer) -> list[bytes]:
@@ -126,7 +118,6 @@ def _token_bytes(vocab: tuple[str, ...], normalizer: TextNormalizer) -> list[byt
     for index in (PAD, BOS, EOS):
         encoded[index] = b""
     encoded[UNK] = (UNK_SURFACE if normalizer.whitespace == "keep" else f" {UNK_SURFACE} ").encode()
-    if has_byte_tokens(vocab):
-        first = len(SPECIAL_TOKENS)
-        encoded[first : first + len(BYTE_TOKENS)] = [bytes([byte]) for byte in range(256)]
+    for byte, index in enumerate(byte_token_ids(vocab)):
+        encoded[index] = bytes([byte])
     return encoded

@@ -6,7 +6,7 @@ Nothing is lost beyond what `normalize` states: the tokens of a text, joined, ar
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Normalization = Literal["none", "nfc", "nfkc"]
 Casing = Literal["preserve", "lower"]
@@ -18,7 +18,9 @@ SPACE = "▁"
 If white space is collapsed, `▁` in a text becomes an underscore; if white space is kept, it becomes a space.
 """
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+UNICODE_FORMS: Final[dict[Normalization, Literal["NFC", "NFKC"]]] = {"nfc": "NFC", "nfkc": "NFKC"}
+"""Unicode form of each normalization; `none` has no form."""
+SURROGATE = re.compile("[\ud800-\udfff]")
 _SWAPPED = str.maketrans({" ": SPACE, SPACE: " "})
 
 
@@ -39,12 +41,16 @@ class TextNormalizer:
         The function is idempotent. A lone surrogate, which no file can hold, becomes U+FFFD.
         """
         if not text.isascii():
-            text = self._fold(_SURROGATE.sub("\ufffd", text))
+            text = self._fold(SURROGATE.sub("\ufffd", text))
         if self.casing == "lower":
             text = text.lower()
             if not text.isascii():
                 text = self._fold(text)
         return text if self.whitespace == "keep" else " ".join(text.split())
+
+    def normalize_and_escape(self, text: str, *, continues: bool = False) -> str:
+        """Return the normalized text with escaped spaces."""
+        return self.escape_spaces(self.normalize(text), continues=continues)
 
     def escape_spaces(self, normalized: str, *, continues: bool = False) -> str:
         """Write the spaces of a normalized text as `▁`.
@@ -84,11 +90,6 @@ class TextNormalizer:
         return rf"{start}{alone}{number}|{start}[^{others}\s]+|{spaces}"
 
     def _fold(self, text: str) -> str:
-        match self.normalization:
-            case "none":
-                folded = text
-            case "nfc":
-                folded = unicodedata.normalize("NFC", text)
-            case "nfkc":
-                folded = unicodedata.normalize("NFKC", text)
+        form = UNICODE_FORMS.get(self.normalization)
+        folded = text if form is None else unicodedata.normalize(form, text)
         return folded if self.whitespace == "keep" else folded.replace(SPACE, "_")

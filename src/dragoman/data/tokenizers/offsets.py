@@ -7,11 +7,11 @@ normalized as a unit, and every resulting character has the span of the unit.
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal
 
 import tokenizers
 
-from dragoman.data.tokenizers.normalization import SPACE, TextNormalizer
+from dragoman.data.tokenizers.normalization import SPACE, SURROGATE, UNICODE_FORMS, TextNormalizer
 
 Form = Literal["NFC", "NFKC"]
 Span = tuple[int, int]
@@ -33,7 +33,7 @@ def normalize_with_offsets(text: str, normalizer: TextNormalizer) -> AlignedText
     """
     aligned = AlignedText(text, [(place, place + 1) for place in range(len(text))])
     if not aligned.text.isascii():
-        aligned = _folded(AlignedText(_without_surrogates(text), aligned.spans), normalizer)
+        aligned = _folded(AlignedText(SURROGATE.sub("\ufffd", text), aligned.spans), normalizer)
     if normalizer.casing == "lower":
         aligned = _lowered(aligned)
         if not aligned.text.isascii():
@@ -79,10 +79,6 @@ def _span(aligned: AlignedText, where: Span) -> Span:
     return aligned.spans[visible[0]][0], aligned.spans[visible[-1]][1]
 
 
-def _without_surrogates(text: str) -> str:
-    return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
-
-
 def _lowered(aligned: AlignedText) -> AlignedText:
     """Lowercase; the context of a letter may change its form (final sigma), but never its length."""
     pairs = zip(aligned.text, aligned.spans, strict=True)
@@ -91,30 +87,20 @@ def _lowered(aligned: AlignedText) -> AlignedText:
 
 def _folded(aligned: AlignedText, normalizer: TextNormalizer) -> AlignedText:
     """Apply the Unicode form; if white space is collapsed, `▁` becomes an underscore."""
-    match normalizer.normalization:
-        case "none":
-            folded = aligned
-        case "nfc":
-            folded = _unicode_normalized(aligned, "NFC")
-        case "nfkc":
-            folded = _unicode_normalized(aligned, "NFKC")
-        case _:
-            assert_never(normalizer.normalization)
+    form = UNICODE_FORMS.get(normalizer.normalization)
+    folded = aligned if form is None else _unicode_normalized(aligned, form)
     text = folded.text if normalizer.whitespace == "keep" else folded.text.replace(SPACE, "_")
     return AlignedText(text, folded.spans)
 
 
 def _unicode_normalized(aligned: AlignedText, form: Form) -> AlignedText:
-    characters: list[str] = []
-    spans: list[Span] = []
+    characters, spans = list[str](), list[Span]()
     for start, end in _clusters(aligned.text, form):
         cluster = aligned.text[start:end]
         folded = unicodedata.normalize(form, cluster)
         characters.append(folded)
-        if folded == cluster:
-            spans += aligned.spans[start:end]
-        else:
-            spans += [(aligned.spans[start][0], aligned.spans[end - 1][1])] * len(folded)
+        whole = (aligned.spans[start][0], aligned.spans[end - 1][1])
+        spans += aligned.spans[start:end] if folded == cluster else [whole] * len(folded)
     return AlignedText("".join(characters), spans)
 
 
@@ -143,8 +129,7 @@ def _is_independent(text: str, start: int, place: int, form: Form) -> bool:
 
 
 def _single_spaced(aligned: AlignedText) -> AlignedText:
-    characters: list[str] = []
-    spans: list[Span] = []
+    characters, spans = list[str](), list[Span]()
     gap: Span | None = None
     for character, span in zip(aligned.text, aligned.spans, strict=True):
         if character.isspace():

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self, assert_never, final
+from typing import Any, Self, final
 
 from pydantic import TypeAdapter
 
@@ -40,12 +40,22 @@ class Tokenizer:
         The same texts give the same tokenizer. Raises DataError if there is no text.
         """
         normalizer = config.normalizer()
-        if config.shared:
-            both = train_model(lambda: (text for pair in pairs() for text in pair), config)
-            shared = LanguageTokenizer(both, normalizer)
-            return cls(shared, shared, config)
-        source = LanguageTokenizer(train_model(lambda: (pair[0] for pair in pairs()), config), normalizer)
-        target = LanguageTokenizer(train_model(lambda: (pair[1] for pair in pairs()), config), normalizer)
+
+        def train(texts: Texts, _: int) -> LanguageTokenizer:
+            return LanguageTokenizer(train_model(texts, config), normalizer)
+
+        return cls.from_sides(pairs, config, train, shared=config.shared)
+
+    @classmethod
+    def from_sides(
+        cls, pairs: Pairs, config: TokenizerConfig, build: Callable[[Texts, int], LanguageTokenizer], *, shared: bool
+    ) -> Self:
+        """Build one language from all texts, or one per side; `build` gets the texts and the side, 0 or 1."""
+        if shared:
+            both = build(lambda: (text for pair in pairs() for text in pair), 0)
+            return cls(both, both, config)
+        source = build(lambda: (pair[0] for pair in pairs()), 0)
+        target = build(lambda: (pair[1] for pair in pairs()), 1)
         return cls(source, target, config)
 
     @classmethod
@@ -98,6 +108,7 @@ class Tokenizer:
         return tokenizer
 
 
+_MODELS: dict[str, type[SubwordModel]] = {"bpe": BpeModel, "unigram": UnigramModel, "words": WordModel}
 _REMEDY = "copy the file again from the run it belongs to, or train again"
 
 
@@ -106,39 +117,20 @@ def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> 
 
 
 def _language_to_json(language: LanguageTokenizer) -> _Tree:
-    return {"normalizer": asdict(language.normalizer), "model": _model_to_json(language.model)}
+    (kind,) = (kind for kind, model in _MODELS.items() if isinstance(language.model, model))
+    return {"normalizer": asdict(language.normalizer), "model": {"kind": kind, **asdict(language.model)}}
 
 
 def _language_from_json(tree: _Tree) -> LanguageTokenizer:
     normalizer = TypeAdapter(TextNormalizer).validate_python(tree["normalizer"])
-    return LanguageTokenizer(_model_from_json(tree["model"]), normalizer)
-
-
-def _model_to_json(model: SubwordModel) -> _Tree:
-    match model:
-        case BpeModel(vocab=vocab, merges=merges):
-            return {"kind": "bpe", "vocab": list(vocab), "merges": [list(pair) for pair in merges]}
-        case UnigramModel(vocab=vocab, scores=scores):
-            return {"kind": "unigram", "vocab": list(vocab), "scores": list(scores)}
-        case WordModel(vocab=vocab):
-            return {"kind": "words", "vocab": list(vocab)}
-        case _:
-            assert_never(model)
-
-
-def _model_from_json(tree: _Tree) -> SubwordModel:
-    vocab = tuple(tree["vocab"])
+    kind, fields = tree["model"]["kind"], {name: value for name, value in tree["model"].items() if name != "kind"}
+    if kind not in _MODELS:
+        raise ValueError(f"unknown kind of model {kind!r}")
+    vocab = tuple(fields["vocab"])
     if vocab[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(set(vocab)) != len(vocab):
         raise ValueError("the vocabulary lacks its special tokens or holds a token twice")
-    match tree["kind"]:
-        case "bpe":
-            return BpeModel(vocab, tuple((left, right) for left, right in tree["merges"]))
-        case "unigram":
-            return UnigramModel(vocab, tuple(float(score) for score in tree["scores"]))
-        case "words":
-            return WordModel(vocab)
-        case kind:
-            raise ValueError(f"unknown kind of model {kind!r}")
+    model: SubwordModel = TypeAdapter(_MODELS[kind]).validate_python(fields)
+    return LanguageTokenizer(model, normalizer)
 
 
 def _first_line(error: Exception) -> str:

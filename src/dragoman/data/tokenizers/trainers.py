@@ -4,7 +4,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from typing import Any, assert_never
 
 import tokenizers
@@ -65,15 +65,25 @@ _SENTENCEPIECE_OPTIONS: dict[str, Any] = {
 def train_model(texts: Texts, config: TokenizerConfig) -> SubwordModel:
     """Train on texts; `texts` is called once per pass. Raises DataError if there is no text."""
     normalizer = config.normalizer()
+
+    def normalized() -> Iterator[str]:
+        return map(normalizer.normalize_and_escape, texts())
+
     match config:
         case BpeConfig():
-            model: SubwordModel = _train_bpe(lambda: _normalized(texts(), normalizer), config)
+            model: SubwordModel = _train_bpe(normalized, config)
         case UnigramConfig():
-            model = _train_unigram(lambda: _normalized(texts(), normalizer), config)
+            head = reserved_tokens(config.byte_fallback)
+            scores = unigram_scores(lambda: _units(normalized(), normalizer), vocab_size=config.vocab_size - len(head))
+            model = UnigramModel(head + tuple(scores), (0.0,) * len(head) + tuple(scores.values()))
         case CharacterConfig():
-            model = _collect_characters(_normalized(texts(), normalizer), config)
+            head = reserved_tokens(config.byte_fallback)
+            characters = Counter(chain.from_iterable(normalized()))
+            model = BpeModel(head + _most_frequent(characters, config.vocab_size - len(head)), ())
         case WordConfig():
-            model = _collect_words(_normalized(texts(), normalizer), config)
+            counts = count_words(normalized(), normalizer)
+            frequent = {word: count for word, count in counts.items() if count >= config.min_frequency}
+            model = WordModel(SPECIAL_TOKENS + _most_frequent(frequent, config.vocab_size - len(SPECIAL_TOKENS)))
         case _:
             assert_never(config)
     if model.vocab[-1] in reserved_tokens(byte_fallback=True):
@@ -86,11 +96,6 @@ def count_words(texts: Iterable[str], normalizer: TextNormalizer) -> Counter[str
     return Counter(_units(texts, normalizer))
 
 
-def _normalized(texts: Iterable[str], normalizer: TextNormalizer) -> Iterator[str]:
-    for text in texts:
-        yield normalizer.escape_spaces(normalizer.normalize(text))
-
-
 def _train_bpe(texts: Texts, config: BpeConfig) -> BpeModel:
     head = reserved_tokens(config.byte_fallback)
     room = config.vocab_size - len(head)
@@ -100,20 +105,15 @@ def _train_bpe(texts: Texts, config: BpeConfig) -> BpeModel:
         min_frequency=config.min_frequency,
         limit_alphabet=max_characters,
         # Without it, the library chooses at random among equally rare characters.
-        initial_alphabet=list(_most_frequent(_count_characters(texts()), max_characters)),
+        initial_alphabet=list(_most_frequent(Counter(chain.from_iterable(texts())), max_characters)),
         special_tokens=[],
         show_progress=False,
     )
     tokenizer = with_pretokenizer(tokenizers.Tokenizer(models.BPE()), config.normalizer())
     tokenizer.train_from_iterator(texts(), trainer)
-    merges = tuple((str(left), str(right)) for left, right in _model_json(tokenizer)["merges"])
-    return BpeModel(head + _vocab_in_order(tokenizer), merges)
-
-
-def _train_unigram(texts: Texts, config: UnigramConfig) -> UnigramModel:
-    head = reserved_tokens(config.byte_fallback)
-    scores = unigram_scores(lambda: _units(texts(), config.normalizer()), vocab_size=config.vocab_size - len(head))
-    return UnigramModel(head + tuple(scores), (0.0,) * len(head) + tuple(scores.values()))
+    merges = tuple((str(left), str(right)) for left, right in json.loads(tokenizer.to_str())["model"]["merges"])
+    vocab = tokenizer.get_vocab(with_added_tokens=False)
+    return BpeModel(head + tuple(sorted(vocab, key=vocab.__getitem__)), merges)
 
 
 def unigram_scores(units: Texts, *, vocab_size: int) -> dict[str, float]:
@@ -167,34 +167,6 @@ def _units(texts: Iterable[str], normalizer: TextNormalizer) -> Iterator[str]:
     split = pre_tokenizers.Split(Regex(normalizer.pretokenization_pattern()), behavior="isolated").pre_tokenize_str
     for text in texts:
         yield from [unit for unit, _ in split(text)] if text else ()
-
-
-def _collect_characters(texts: Iterable[str], config: CharacterConfig) -> BpeModel:
-    head = reserved_tokens(config.byte_fallback)
-    return BpeModel(head + _most_frequent(_count_characters(texts), config.vocab_size - len(head)), ())
-
-
-def _collect_words(texts: Iterable[str], config: WordConfig) -> WordModel:
-    counts = count_words(texts, config.normalizer())
-    frequent = {word: count for word, count in counts.items() if count >= config.min_frequency}
-    return WordModel(SPECIAL_TOKENS + _most_frequent(frequent, config.vocab_size - len(SPECIAL_TOKENS)))
-
-
-def _count_characters(texts: Iterable[str]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(text)
-    return counts
-
-
-def _vocab_in_order(tokenizer: tokenizers.Tokenizer) -> tuple[str, ...]:
-    vocab = tokenizer.get_vocab(with_added_tokens=False)
-    return tuple(sorted(vocab, key=vocab.__getitem__))
-
-
-def _model_json(tokenizer: tokenizers.Tokenizer) -> dict[str, Any]:
-    model: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
-    return model
 
 
 def _most_frequent(counts: Mapping[str, int], size: int) -> tuple[str, ...]:

@@ -48,27 +48,26 @@ class WordModel:
 SubwordModel = BpeModel | UnigramModel | WordModel
 
 
-def has_byte_tokens(vocab: tuple[str, ...]) -> bool:
-    """Return whether a vocabulary can spell any character in bytes."""
-    return vocab[len(SPECIAL_TOKENS) : len(SPECIAL_TOKENS) + len(BYTE_TOKENS)] == BYTE_TOKENS
+def byte_token_ids(vocab: tuple[str, ...]) -> range:
+    """Return the ids of the byte tokens, with which a vocabulary can spell any character; empty if it has none."""
+    ids = range(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + len(BYTE_TOKENS))
+    return ids if vocab[ids.start : ids.stop] == BYTE_TOKENS else range(0)
 
 
 def build_hf_tokenizer(model: SubwordModel, normalizer: TextNormalizer) -> tokenizers.Tokenizer:
     """Build the tokenizer of the `tokenizers` library, without registered special tokens."""
+    ids = {token: index for index, token in enumerate(model.vocab)}
+    unknown, byte_fallback = SPECIAL_TOKENS[UNK], bool(byte_token_ids(model.vocab))
     match model:
-        case BpeModel(vocab=vocab, merges=merges):
+        case BpeModel(merges=merges):
             hf_model: models.Model = models.BPE(
-                vocab=_token_ids(vocab),
-                merges=list(merges),
-                unk_token=SPECIAL_TOKENS[UNK],
-                fuse_unk=False,
-                byte_fallback=has_byte_tokens(vocab),
+                vocab=ids, merges=list(merges), unk_token=unknown, fuse_unk=False, byte_fallback=byte_fallback
             )
         case UnigramModel(vocab=vocab, scores=scores):
             scored = list(zip(vocab, scores, strict=True))
-            hf_model = models.Unigram(vocab=scored, unk_id=UNK, byte_fallback=has_byte_tokens(vocab))
-        case WordModel(vocab=vocab):
-            hf_model = models.WordLevel(vocab=_token_ids(vocab), unk_token=SPECIAL_TOKENS[UNK])
+            hf_model = models.Unigram(vocab=scored, unk_id=UNK, byte_fallback=byte_fallback)
+        case WordModel():
+            hf_model = models.WordLevel(vocab=ids, unk_token=unknown)
     return with_pretokenizer(tokenizers.Tokenizer(hf_model), normalizer)
 
 
@@ -76,7 +75,3 @@ def with_pretokenizer(tokenizer: tokenizers.Tokenizer, normalizer: TextNormalize
     """Set the pre-tokenizer that splits text into the units inside which tokens are learned."""
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(normalizer.pretokenization_pattern()), behavior="isolated")
     return tokenizer
-
-
-def _token_ids(vocab: tuple[str, ...]) -> dict[str, int]:
-    return {token: index for index, token in enumerate(vocab)}

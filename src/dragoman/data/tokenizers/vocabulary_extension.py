@@ -30,19 +30,14 @@ def extend_vocab(tokenizer: Tokenizer, pairs: Pairs, *, num_tokens: int) -> Toke
     """
     if not num_tokens:
         return tokenizer
-    config = tokenizer.config
-    if tokenizer.shared:
-        both = _extend(tokenizer.source, lambda: (text for pair in pairs() for text in pair), num_tokens, config)
-        return Tokenizer(both, both, config)
-    source = _extend(tokenizer.source, lambda: (pair[0] for pair in pairs()), num_tokens, config)
-    target = _extend(tokenizer.target, lambda: (pair[1] for pair in pairs()), num_tokens, config)
-    return Tokenizer(source, target, config)
 
+    def extend(texts: Texts, side: int) -> LanguageTokenizer:
+        language = (tokenizer.source, tokenizer.target)[side]
+        normalizer = language.normalizer
+        words = count_words(map(normalizer.normalize_and_escape, texts()), normalizer)
+        return LanguageTokenizer(_extend_model(language, words, num_tokens, tokenizer.config), normalizer)
 
-def _extend(language: LanguageTokenizer, texts: Texts, num_tokens: int, config: TokenizerConfig) -> LanguageTokenizer:
-    normalizer = language.normalizer
-    words = count_words((normalizer.escape_spaces(normalizer.normalize(text)) for text in texts()), normalizer)
-    return LanguageTokenizer(_extend_model(language, words, num_tokens, config), normalizer)
+    return Tokenizer.from_sides(pairs, tokenizer.config, extend, shared=tokenizer.shared)
 
 
 def _extend_model(
