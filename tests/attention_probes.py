@@ -5,19 +5,20 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from dragoman.nn.attention_functions import VisibleKeys
 
-def dense_attention(
-    query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, causal: bool, past_length: int | None
-) -> Tensor:
+
+def dense_attention(query: Tensor, key: Tensor, value: Tensor, visible: VisibleKeys) -> Tensor:
     """Compute attention with explicit sums; a given distance adds its own number to the score."""
+    mask, past_length = visible.mask, visible.past_length
     key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
     scores = torch.einsum("rhqw,rhkw->rhqk", query, key) / query.shape[3] ** 0.5
     seen = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
     if past_length is not None:
         away = torch.arange(key.shape[2]) - torch.arange(query.shape[2])[:, None] - past_length
         scores = scores + torch.sin(3.0 * away)
-        seen = seen & (away <= 0) if causal else seen
-    assert past_length is not None or not causal
+        seen = seen & (away <= 0) if visible.causal else seen
+    assert past_length is not None or not visible.causal
     exponentials = torch.where(seen, scores, -torch.inf).sub(scores.amax().detach()).exp()
     sums = exponentials.sum(dim=-1, keepdim=True)
     return torch.einsum("rhqk,rhkv->rhqv", exponentials / sums.where(sums > 0, 1.0), value)
@@ -30,11 +31,9 @@ class CountingAttention:
     calls: list[tuple[int, int, int]] = field(default_factory=list)
     """Rows, queries and keys of each call."""
 
-    def __call__(
-        self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, causal: bool, past_length: int | None
-    ) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, visible: VisibleKeys) -> Tensor:
         self.calls.append((query.shape[0], query.shape[2], key.shape[2]))
-        return dense_attention(query, key, value, mask=mask, causal=False, past_length=None)
+        return dense_attention(query, key, value, VisibleKeys(visible.mask))
 
     @property
     def pairs(self) -> int:

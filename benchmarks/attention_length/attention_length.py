@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from benchmarks.collect_runs import update_results
 from dragoman.nn.attention import AttentionFunction, AttentionPattern, FullAttention
-from dragoman.nn.attention_functions import fused_attention, reference_attention
+from dragoman.nn.attention_functions import VisibleKeys, fused_attention, reference_attention
 from dragoman.nn.sparse.bigbird import BigBird, sample_random_blocks
 from dragoman.nn.sparse.linformer import Linformer
 from dragoman.nn.sparse.sliding_window import SlidingWindow
@@ -71,17 +71,17 @@ class Setting:
 class FusedAttention:
     """Attention by the fused kernels."""
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **place: Any) -> Tensor:
-        assert not place["causal"]
-        return fused_attention(query, key, value, mask=mask)
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, visible: VisibleKeys) -> Tensor:
+        assert not visible.causal
+        return fused_attention(query, key, value, mask=visible.mask)
 
 
 class ReferenceAttention:
     """Attention by the equation, with all weights in memory."""
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None, **place: Any) -> Tensor:
-        assert not place["causal"]
-        return reference_attention(query, key, value, mask=mask)
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, visible: VisibleKeys) -> Tensor:
+        assert not visible.causal
+        return reference_attention(query, key, value, mask=visible.mask)
 
 
 def build_pattern(kind: str, setting: Setting, length: int) -> AttentionPattern:

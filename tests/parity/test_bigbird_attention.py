@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import BigBirdConfig, BigBirdModel
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdSelfAttention
 
-from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention
+from dragoman.nn.attention import AttentionPattern, FullAttention, Heads, MultiHeadAttention
 from dragoman.nn.attention_score_functions import ScaledDotConfig, build_score
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.sparse.bigbird import BigBird, RandomBlocks, bigbird_mask, sample_random_blocks
@@ -67,7 +67,7 @@ def our_attention(bigbird_layer: BigBirdBlockSparseAttention, pattern: Attention
         ScaledDotConfig(), query_size=SIZE // HEADS, key_size=SIZE // HEADS, heads=HEADS, key_heads=HEADS
     )
     layer = MultiHeadAttention(
-        d_model=SIZE, num_heads=HEADS, num_kv_heads=HEADS, bias=True, dropout=0.0, score=score, pattern=pattern
+        d_model=SIZE, heads=Heads(HEADS), bias=True, dropout=0.0, score=score, pattern=pattern
     ).eval()
     for name in ("query", "key", "value"):
         getattr(layer, name).load_state_dict(getattr(bigbird_layer, name).state_dict())

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-import dragoman.nn.recurrent.global_attention
 from dragoman.decoding import DecodingConfig, score_outputs, score_targets
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
+from dragoman.nn import attention_functions
 from dragoman.nn.recurrent.encoder import BidirectionalLayer, bidirectional_reference
 from dragoman.nn.recurrent.global_attention import AttentionMemory, SourceAttention
 from tests.fake_models import SYMBOLS, rectangle
@@ -168,7 +168,7 @@ def test_every_attention_path_equals_the_equation(recipe: Recipe, pairs: Pairs, 
         logits.square().mean().backward()
         return logits, [parameter.grad for parameter in model.parameters()]
 
-    with patch.object(dragoman.nn.recurrent.global_attention, "MAX_CHUNK_ELEMENTS", chunk):
+    with patch.object(attention_functions, "MAX_CHUNK_ELEMENTS", chunk):
         fast, fast_gradients = ran()
     with patch.object(SourceAttention, "context", equation):
         slow, slow_gradients = ran()

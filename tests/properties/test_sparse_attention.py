@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dragoman.nn.sparse.sliding_window
-from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
-from dragoman.nn.attention_functions import fused_attention
+from dragoman.nn.attention import AttentionPattern, FullAttention, Heads, MultiHeadAttention, PositionBias
+from dragoman.nn.attention_functions import VisibleKeys, fused_attention
 from dragoman.nn.attention_score_functions import (
     AdditiveConfig,
     CosineConfig,
@@ -75,7 +75,7 @@ def test_window_equals_dense_masked_attention(shape, queries, past, reach, causa
     query, key, value = tensors(shape, queries, past + queries, seed)
     windowed = SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, None)
     mask = sliding_window_mask(queries, past + queries, past_length=past, window=reach, causal=causal)
-    dense = dense_attention(query, key, value, mask=mask, causal=False, past_length=past)
+    dense = dense_attention(query, key, value, VisibleKeys(mask, past_length=past))
     same_values_and_gradients(windowed, dense, [query, key, value])
 
 
@@ -99,7 +99,7 @@ def test_window_obeys_the_caller_mask(shape, queries, past, reach, causal, data,
     mask = masks[data.draw(st.sampled_from(sorted(masks)))]
     windowed = SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, mask)
     mask = sliding_window_mask(queries, keys, past_length=past, window=reach, causal=causal) & mask
-    dense = dense_attention(query, key, value, mask=mask, causal=False, past_length=past)
+    dense = dense_attention(query, key, value, VisibleKeys(mask, past_length=past))
     same_values_and_gradients(windowed, dense, [query, key, value])
 
 
@@ -132,7 +132,7 @@ def test_bigbird_equals_dense_masked_attention(shape, lengths, settings, padding
         plan = sample_random_blocks(-(-length // block), shape[1], num_random_blocks=random, seed=chance)
         mask = bigbird_mask(length, block_size=block, random_blocks=plan).repeat_interleave(shape[0] // shape[1], dim=0)
         alone = [x[row : row + 1, :, :length] for x in (query, key, value)]
-        dense = dense_attention(*alone, mask=mask[None], causal=False, past_length=None)
+        dense = dense_attention(*alone, VisibleKeys(mask[None]))
         same_values_and_gradients(sparse[row : row + 1, :, :length], dense, [query, key, value])
 
 
@@ -185,24 +185,11 @@ def test_batch_equals_alone_and_padding_has_no_effect(name, shape, lengths, padd
 def test_fused_kernels_equal_the_equation(name, shape, places, padding, seed) -> None:
     """In single precision with gradients, and finite for rows of padding only."""
 
-    def fused_look(query, key, value, *, mask, causal, past_length):
-        assert past_length is not None or not causal
-        past = (
-            sliding_window_mask(query.shape[2], key.shape[2], past_length=past_length, window=10**6, causal=True)
-            if causal
-            else None
-        )
-        mask = mask if past is None else past if mask is None else past & mask
-        return fused_attention(query, key, value, mask=mask)
+    def fused_look(query, key, value, visible):
+        return fused_attention(query, key, value, mask=visible.dense_mask(query, key))
 
-    def plain_look(query, key, value, *, mask, causal, past_length):
-        past = (
-            sliding_window_mask(query.shape[2], key.shape[2], past_length=past_length, window=10**6, causal=True)
-            if causal
-            else None
-        )
-        mask = mask if past is None else past if mask is None else past & mask
-        return dense_attention(query, key, value, mask=mask, causal=False, past_length=None)
+    def plain_look(query, key, value, visible):
+        return dense_attention(query, key, value, VisibleKeys(visible.dense_mask(query, key)))
 
     parts = [x.detach().float().requires_grad_() for x in tensors(shape, places + padding, places + padding, seed)]
     pattern = a_pattern(name)
@@ -239,8 +226,7 @@ def attention(config, pattern: AttentionPattern, distances: PositionBias | None 
         score = build_score(config, query_size=5, key_size=5, heads=6, key_heads=2)
         layer = MultiHeadAttention(
             d_model=30,
-            num_heads=6,
-            num_kv_heads=2,
+            heads=Heads(6, group=3),
             bias=True,
             dropout=0.0,
             score=score,

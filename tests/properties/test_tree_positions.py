@@ -19,7 +19,7 @@ from dragoman.models.config import (
     TreeConfig,
 )
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
-from dragoman.nn import attention
+from dragoman.nn import attention_functions
 from dragoman.nn.attention import MultiHeadAttention
 from tests.attention_variants import PATTERNS, SCORES
 from tests.fake_models import SYMBOLS, rectangle
@@ -190,10 +190,10 @@ def test_fused_and_chunked_attention_equal_the_equation(recipe: Recipe, pairs: P
         return logits, [parameter.grad for parameter in model.parameters()]
 
     fused, fused_gradients = ran()
-    for chunk in (attention.MAX_CHUNK_ELEMENTS, 1):
+    for chunk in (attention_functions.MAX_CHUNK_ELEMENTS, 1):
         with (
             patch.object(MultiHeadAttention, "attend", MultiHeadAttention.attend_in_chunks),
-            patch.object(attention, "MAX_CHUNK_ELEMENTS", chunk),
+            patch.object(attention_functions, "MAX_CHUNK_ELEMENTS", chunk),
         ):
             plain, plain_gradients = ran()
         torch.testing.assert_close(fused, plain, **CLOSE)

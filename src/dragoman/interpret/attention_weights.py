@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from dragoman.array_types import Bool, Float
-from dragoman.nn.attention import AttentionFunction, KeyMask, MultiHeadAttention, PositionIds, RelationIds
-from dragoman.nn.attention_functions import AttentionOutput, Mask, Values, add_causal_mask
+from dragoman.nn.attention import KeyMask, MultiHeadAttention, PositionIds, RelationIds
+from dragoman.nn.attention_functions import AttentionOutput, Values, VisibleKeys
 from dragoman.nn.attention_score_functions import Logits, MappedKeys, MappedQueries, repeat_kv_heads
 from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.sparse.linformer import Linformer
@@ -22,8 +22,8 @@ from dragoman.nn.sparse.linformer import Linformer
 AttentionWeights = Float[Tensor, "rows heads queries attended"]
 AttentionMask = Bool[Tensor, "rows heads queries attended"]
 Inputs = Float[Tensor, "rows queries size"]
-WeightFunction = Callable[..., Logits]
-"""Weights of one dense attention inside a pattern, from query, key, mask, causal and past_length."""
+WeightFunction = Callable[[MappedQueries, MappedKeys, VisibleKeys], Logits]
+"""Weights of one dense attention inside a pattern."""
 
 
 def attention_maps(
@@ -60,37 +60,18 @@ def _apply_pattern(
         values = cache.keys.new_zeros(keys, attention.pattern.key_projection.shape[0])
     else:
         values = torch.eye(keys, dtype=query.dtype, device=query.device)
-    weigh = _weigh_values(function, projected=has_projected_keys(attention))
-    return attention.pattern(weigh, query, cache.keys, values.expand(rows, heads, keys, -1), mask)
+    projected = has_projected_keys(attention)
 
-
-def _weigh_values(function: WeightFunction, *, projected: bool) -> AttentionFunction:
-    """Return an attention function that returns weights over the unit vectors in the values, or over projected keys."""
-
-    def attend(
-        query: MappedQueries,
-        key: MappedKeys,
-        value: Values,
-        *,
-        mask: Mask | None,
-        causal: bool,
-        past_length: int | None,
-    ) -> AttentionOutput:
-        weights = function(query, key, mask=mask, causal=causal, past_length=past_length)
+    def attend(query: MappedQueries, key: MappedKeys, value: Values, visible: VisibleKeys) -> AttentionOutput:
+        """Return weights over the unit vectors in the values, or over projected keys."""
+        weights = function(query, key, visible)
         return weights if projected else weights @ repeat_kv_heads(value, weights.shape[1])
 
-    return attend
+    return attention.pattern(attend, query, cache.keys, values.expand(rows, heads, keys, -1), mask)
 
 
-def _mask_as_weights(
-    query: MappedQueries, key: MappedKeys, *, mask: Mask | None, causal: bool, past_length: int | None
-) -> Logits:
+def _mask_as_weights(query: MappedQueries, key: MappedKeys, visible: VisibleKeys) -> Logits:
     """Return 1 for keys that a query may attend to, and 0 for others."""
-    rows, heads, queries, _ = query.shape
-    keys = key.shape[2]
-    if causal:
-        assert past_length is not None
-        mask = add_causal_mask(mask, queries=queries, keys=keys, past_length=past_length, device=query.device)
-    if mask is None:
-        return query.new_ones(rows, heads, queries, keys)
-    return mask.expand(rows, heads, queries, keys).to(query.dtype)
+    mask = visible.dense_mask(query, key)
+    shape = (*query.shape[:3], key.shape[2])
+    return query.new_ones(shape) if mask is None else mask.expand(shape).to(query.dtype)

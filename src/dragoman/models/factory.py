@@ -24,7 +24,7 @@ from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
 from dragoman.models.weights import build_tied_embeddings, initialize_weights
-from dragoman.nn.attention import AttentionPattern, FullAttention, MultiHeadAttention, PositionBias
+from dragoman.nn.attention import AttentionPattern, FullAttention, Heads, MultiHeadAttention, PositionBias
 from dragoman.nn.attention_score_functions import Score, build_score
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
@@ -132,7 +132,10 @@ def build_attention(
     is_source: bool = False,
 ) -> MultiHeadAttention:
     """Build attention; self-attention has relative positions, `shared` by all layers or of the layer."""
-    score = _score(config, attention, layer)
+    heads, head_size = _heads(config, attention, layer), config.d_model // config.num_heads
+    score = build_score(
+        attention.score, query_size=head_size, key_size=head_size, heads=heads.queries, key_heads=heads.keys
+    )
     positions: RotaryPositions | PositionBias | TreeBias | None = shared
     if isinstance(attention, SelfAttentionConfig):
         if isinstance(config.positions, RotaryConfig):
@@ -143,14 +146,12 @@ def build_attention(
             positions = TreeBias(**_relative(config, score))
     return MultiHeadAttention(
         d_model=config.d_model,
-        num_heads=config.num_heads,
-        num_kv_heads=config.num_kv_heads or config.num_heads,
+        heads=heads,
         bias=config.bias,
         dropout=config.dropout.attention,
         score=score,
         pattern=pattern,
         positions=positions,
-        kept_heads=None if attention.kept_heads is None else attention.kept_heads[layer],
     )
 
 
@@ -176,11 +177,7 @@ def _embedding(
 def _encoder_block(
     config: TransformerConfig, attention: SelfAttentionConfig, shared: PositionBias | None, *, layer: int
 ) -> EncoderBlock:
-    kept = None
-    if attention.kept_heads is not None:
-        group = config.heads_per_group
-        kept = sorted({head // group for head in attention.kept_heads[layer]}), config.num_heads // group
-    pattern = build_pattern(attention.pattern, causal=False, layer=layer, kept=kept)
+    pattern = build_pattern(attention.pattern, causal=False, layer=layer, heads=_heads(config, attention, layer))
     return EncoderBlock(
         attention=build_attention(config, attention, pattern, shared=shared, layer=layer, is_source=True),
         feed_forward=_feed_forward(config),
@@ -223,11 +220,9 @@ def _residual(config: TransformerConfig) -> Residual:
     return Residual(norm, position=config.norm_position, dropout=config.dropout.residual)
 
 
-def _score(config: TransformerConfig, attention: SelfAttentionConfig | CrossAttentionConfig, layer: int) -> Score:
-    head_size = config.d_model // config.num_heads
-    heads = config.num_heads if attention.kept_heads is None else len(attention.kept_heads[layer])
-    key_heads = heads * (config.num_kv_heads or config.num_heads) // config.num_heads
-    return build_score(attention.score, query_size=head_size, key_size=head_size, heads=heads, key_heads=key_heads)
+def _heads(config: TransformerConfig, attention: SelfAttentionConfig | CrossAttentionConfig, layer: int) -> Heads:
+    kept = None if attention.kept_heads is None else attention.kept_heads[layer]
+    return Heads(config.num_heads, config.heads_per_group, kept)
 
 
 def _shared_bias(config: TransformerConfig, *, causal: bool) -> PositionBias | None:

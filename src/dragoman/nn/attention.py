@@ -9,6 +9,7 @@ chooses the keys that a query may attend to. A pattern only rearranges blocks; t
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol, final, runtime_checkable
 
@@ -19,12 +20,12 @@ from dragoman.config import Config
 from dragoman.nn.attention_functions import (
     AttentionOutput,
     Bias,
-    Mask,
     Values,
-    add_causal_mask,
+    VisibleKeys,
     attention_weights,
     fused_attention,
     map_query_chunks,
+    queries_per_chunk,
     reference_attention,
 )
 from dragoman.nn.attention_score_functions import Logits, MappedKeys, MappedQueries, Score
@@ -37,28 +38,8 @@ PositionIds = Int[Tensor, "#rows positions"]
 KeyMask = Bool[Tensor, "#rows 1 #queries keys"]
 RelationIds = Int[Tensor, "rows positions keys"]
 """Relation of each pair of positions in the dependency tree."""
-MAX_CHUNK_ELEMENTS = 2**24
-"""Maximum number of elements of one chunk of attention weights."""
-
-
-@runtime_checkable
-class AttentionFunction(Protocol):
-    """Dense attention of queries to keys.
-
-    `past_length` keys precede the first query; with `causal`, key $j$ is hidden from query $i$ if
-    $j > i + \\mathtt{past\\_length}$. None means that the keys have no order, so that distances are undefined.
-    """
-
-    def __call__(
-        self,
-        query: MappedQueries,
-        key: MappedKeys,
-        value: Values,
-        *,
-        mask: Mask | None,
-        causal: bool,
-        past_length: int | None,
-    ) -> AttentionOutput: ...
+AttentionFunction = Callable[[MappedQueries, MappedKeys, Values, VisibleKeys], AttentionOutput]
+"""Dense attention of queries to the visible keys."""
 
 
 @runtime_checkable
@@ -102,8 +83,28 @@ class FullAttention:
     def __call__(
         self, attend: AttentionFunction, query: MappedQueries, key: MappedKeys, value: Values, mask: KeyMask | None
     ) -> AttentionOutput:
-        past_length = key.shape[2] - query.shape[2]
-        return attend(query, key, value, mask=mask, causal=self.causal, past_length=past_length)
+        return attend(query, key, value, VisibleKeys(mask, self.causal, past_length=key.shape[2] - query.shape[2]))
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Heads of an attention; `kept` are those that pruning kept, in whole groups if they share keys."""
+
+    total: int
+    """Number of query heads before pruning."""
+    group: int = 1
+    """Number of query heads that share a key-value head."""
+    kept: tuple[int, ...] | None = None
+
+    @property
+    def queries(self) -> int:
+        """Number of query heads left."""
+        return self.total if self.kept is None else len(self.kept)
+
+    @property
+    def keys(self) -> int:
+        """Number of key-value heads left."""
+        return self.queries // self.group
 
 
 @final
@@ -118,26 +119,21 @@ class MultiHeadAttention(nn.Module):
         self,
         *,
         d_model: int,
-        num_heads: int,
-        num_kv_heads: int,
+        heads: Heads,
         bias: bool,
         dropout: float,
         score: Score,
         pattern: AttentionPattern,
         positions: RotaryPositions | PositionBias | TreeBias | None = None,
-        kept_heads: tuple[int, ...] | None = None,
     ) -> None:
-        """Build the projections; `kept_heads` are the heads that pruning kept, in whole groups if they share keys."""
         super().__init__()
-        self.head_size = d_model // num_heads
-        self.kept_heads = kept_heads
-        heads_left = num_heads if kept_heads is None else len(kept_heads)
-        kv_heads_left = heads_left * num_kv_heads // num_heads
+        self.heads = heads
+        self.head_size = d_model // heads.total
         self.dropout = dropout
-        self.query = nn.Linear(d_model, heads_left * self.head_size, bias=bias)
-        self.key = nn.Linear(d_model, kv_heads_left * self.head_size, bias=bias)
-        self.value = nn.Linear(d_model, kv_heads_left * self.head_size, bias=bias)
-        self.output = nn.Linear(heads_left * self.head_size, d_model, bias=bias)
+        self.query = nn.Linear(d_model, heads.queries * self.head_size, bias=bias)
+        self.key = nn.Linear(d_model, heads.keys * self.head_size, bias=bias)
+        self.value = nn.Linear(d_model, heads.keys * self.head_size, bias=bias)
+        self.output = nn.Linear(heads.queries * self.head_size, d_model, bias=bias)
         self.score = score
         self.pattern = pattern
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
@@ -175,119 +171,74 @@ class MultiHeadAttention(nn.Module):
         query: MappedQueries,
         key: MappedKeys,
         value: Values,
-        *,
-        mask: Mask | None,
-        causal: bool,
-        past_length: int | None,
+        visible: VisibleKeys,
         relations: RelationIds | None = None,
     ) -> AttentionOutput:
-        """Attend by fused kernels if score, positions and dropout allow; implements `AttentionFunction`."""
+        """Attend by fused kernels if score, positions and dropout allow; an `AttentionFunction`."""
         if (self.training and self.dropout > 0) or self.value_positions is not None or self.score.scale is None:
-            return self.attend_in_chunks(
-                query, key, value, mask=mask, causal=causal, past_length=past_length, relations=relations
-            )
-        queries, keys = query.shape[2], key.shape[2]
-        square = False
-        if causal:
-            assert past_length is not None
-            if mask is None and self.position_bias is None and past_length == 0 and queries == keys:
-                square = True  # a constant on each branch, as torch.compile requires
-            else:
-                mask = add_causal_mask(mask, queries=queries, keys=keys, past_length=past_length, device=query.device)
-        bias = self._bias(query, keys=keys, past_length=past_length, relations=relations)
-        return fused_attention(query, key, value, mask=mask, bias=bias, causal=square, scale=self.score.scale)
+            return self.attend_in_chunks(query, key, value, visible, relations)
+        bias = self._bias(query, key, visible, relations)
+        plain = visible.mask is None and self.position_bias is None
+        if visible.causal and plain and visible.past_length == 0 and query.shape[2] == key.shape[2]:
+            return fused_attention(query, key, value, bias=bias, causal=True, scale=self.score.scale)
+        mask = visible.dense_mask(query, key)
+        return fused_attention(query, key, value, mask=mask, bias=bias, scale=self.score.scale)
 
     def attend_in_chunks(
         self,
         query: MappedQueries,
         key: MappedKeys,
         value: Values,
-        *,
-        mask: Mask | None,
-        causal: bool,
-        past_length: int | None,
+        visible: VisibleKeys,
         relations: RelationIds | None = None,
     ) -> AttentionOutput:
-        """Attend by `reference_attention` in chunks of queries; implements `AttentionFunction`."""
+        """Attend by `reference_attention` in chunks of queries; an `AttentionFunction`."""
         positions = self.value_positions
 
-        def compute(chunk: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, start: int | None) -> Tensor:
+        def compute(chunk: MappedQueries, seen: VisibleKeys) -> AttentionOutput:
             relative_values = None
             if positions is not None:
-                assert start is not None
-                relative_values = partial(positions.values, past_length=start)
+                assert seen.past_length is not None
+                relative_values = partial(positions.values, past_length=seen.past_length)
             return reference_attention(
                 chunk,
                 key,
                 value,
-                mask=chunk_mask,
-                bias=bias,
+                mask=seen.dense_mask(chunk, key),
+                bias=self._bias(chunk, key, seen, relations),
                 compare=self.score.compare,
                 dropout_p=self.dropout if self.training else 0.0,
                 relative_values=relative_values,
             )
 
-        return self._map_chunks(
-            compute, query, key, mask=mask, causal=causal, past_length=past_length, relations=relations
-        )
+        return map_query_chunks(compute, query, visible, chunk=self._chunk_size(query, key))
 
     def attention_weights(
-        self,
-        query: MappedQueries,
-        key: MappedKeys,
-        *,
-        mask: Mask | None,
-        causal: bool,
-        past_length: int | None,
-        relations: RelationIds | None = None,
+        self, query: MappedQueries, key: MappedKeys, visible: VisibleKeys, relations: RelationIds | None = None
     ) -> Logits:
         """Return the attention weights before dropout."""
 
-        def compute(chunk: MappedQueries, chunk_mask: Mask | None, bias: Bias | None, _: int | None) -> Logits:
-            return attention_weights(chunk, key, mask=chunk_mask, bias=bias, compare=self.score.compare)
+        def compute(chunk: MappedQueries, seen: VisibleKeys) -> Logits:
+            mask, bias = seen.dense_mask(chunk, key), self._bias(chunk, key, seen, relations)
+            return attention_weights(chunk, key, mask=mask, bias=bias, compare=self.score.compare)
 
-        return self._map_chunks(
-            compute, query, key, mask=mask, causal=causal, past_length=past_length, relations=relations
-        )
+        return map_query_chunks(compute, query, visible, chunk=self._chunk_size(query, key))
 
-    def _map_chunks(
-        self,
-        compute: Callable[[MappedQueries, Mask | None, Bias | None, int | None], Tensor],
-        query: MappedQueries,
-        key: MappedKeys,
-        *,
-        mask: Mask | None,
-        causal: bool,
-        past_length: int | None,
-        relations: RelationIds | None,
-    ) -> Tensor:
-        """Concatenate `compute(queries, mask, bias, past_length)` over chunks of queries."""
-        keys = key.shape[2]
-        held = query.shape[0] * query.shape[1] * max(1, keys) * (1 if self.score.scale is not None else query.shape[3])
-
-        def part(chunk: MappedQueries, chunk_mask: Mask | None, first: int) -> Tensor:
-            start = None if past_length is None else past_length + first
-            if causal:
-                assert start is not None
-                chunk_mask = add_causal_mask(
-                    chunk_mask, queries=chunk.shape[2], keys=keys, past_length=start, device=chunk.device
-                )
-            bias = self._bias(chunk, keys=keys, past_length=start, relations=relations)
-            return compute(chunk, chunk_mask, bias, start)
-
-        return map_query_chunks(part, query, mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held))
+    def _chunk_size(self, query: MappedQueries, key: MappedKeys) -> int:
+        return queries_per_chunk(query, key, stores_width=self.score.scale is None)
 
     def _bias(
-        self, query: MappedQueries, *, keys: int, past_length: int | None, relations: RelationIds | None
+        self, query: MappedQueries, key: MappedKeys, visible: VisibleKeys, relations: RelationIds | None
     ) -> Bias | None:
         """Return the position bias of the scores, or None."""
+        past_length = visible.past_length
         if self.position_bias is None and relations is None:
             return None
         assert past_length is not None, "this pattern defines no distances; validation should have rejected it"
         if self.position_bias is not None:
-            bias = self.position_bias.bias(query, keys=keys, past_length=past_length)
-            all_heads = self.kept_heads is not None and bias.shape[1] != query.shape[1]
-            return bias[:, list(self.kept_heads or ())] if all_heads else bias
+            bias = self.position_bias.bias(query, keys=key.shape[2], past_length=past_length)
+            all_heads = self.heads.kept is not None and bias.shape[1] != query.shape[1]
+            return bias[:, list(self.heads.kept or ())] if all_heads else bias
         assert self.tree is not None and relations is not None  # noqa: PT018
         return self.tree.bias(query, relations, past_length=past_length)
 

@@ -7,6 +7,7 @@ processes a few queries at a time and recomputes them in the backward pass. Prop
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -27,8 +28,41 @@ ScoreFunction = Callable[[MappedQueries, MappedKeys], Logits]
 
 MAX_CPU_OPS_LENGTH = 64
 """Longest sequence computed by `cpu_ops`; PyTorch's blocked kernels are faster on longer ones."""
+MAX_CHUNK_ELEMENTS = 2**24
+"""Maximum number of elements of one chunk of attention weights."""
 RelativeValues = Callable[[Logits], AttentionOutput]
 """Contribution of relative positions to the values, from the attention weights (Shaw et al., 2018, eq. 3)."""
+
+
+@dataclass(frozen=True)
+class VisibleKeys:
+    """Keys that queries may attend to.
+
+    `past_length` keys precede the first query; with `causal`, key $j$ is hidden from query $i$ if
+    $j > i + \\mathtt{past\\_length}$. None means that the keys have no order, so that distances are undefined.
+    """
+
+    mask: Mask | None = None
+    causal: bool = False
+    past_length: int | None = None
+
+    def dense_mask(self, query: MappedQueries, key: MappedKeys) -> Mask | None:
+        """Combine `mask` with the causal mask; return None if nothing is masked."""
+        if not self.causal:
+            return self.mask
+        assert self.past_length is not None
+        queries, keys = query.shape[2], key.shape[2]
+        if queries == 1 and self.past_length >= keys - 1:
+            return self.mask
+        past = causal_mask(queries, keys, past_length=self.past_length, device=query.device)
+        return past if self.mask is None else self.mask & past
+
+    def chunk(self, first: int, size: int) -> "VisibleKeys":
+        """Return the keys that `size` queries from `first` on may attend to."""
+        mask = self.mask
+        if mask is not None and mask.shape[2] > 1:
+            mask = mask[:, :, first : first + size]
+        return VisibleKeys(mask, self.causal, None if self.past_length is None else self.past_length + first)
 
 
 def masked_softmax(logits: Logits, mask: Mask | None) -> Logits:
@@ -102,32 +136,24 @@ def fused_attention(
     return attended
 
 
-def add_causal_mask(
-    mask: Mask | None, *, queries: int, keys: int, past_length: int, device: torch.device
-) -> Bool[Tensor, "#rows #heads #queries keys"] | None:
-    """Combine `mask` with the causal mask; return None if nothing is masked."""
-    if queries == 1 and past_length >= keys - 1:
-        return mask
-    past = causal_mask(queries, keys, past_length=past_length, device=device)
-    return past if mask is None else mask & past
+def queries_per_chunk(query: MappedQueries, key: MappedKeys, *, stores_width: bool) -> int:
+    """Return how many queries fit into a chunk; `stores_width`: the score stores `width` numbers per pair."""
+    rows, heads, _, width = query.shape
+    return max(1, MAX_CHUNK_ELEMENTS // (rows * heads * max(1, key.shape[2]) * (width if stores_width else 1)))
 
 
 def map_query_chunks(
-    compute: Callable[[MappedQueries, Mask | None, int], Tensor], query: MappedQueries, mask: Mask | None, *, chunk: int
+    compute: Callable[[MappedQueries, VisibleKeys], Tensor], query: MappedQueries, visible: VisibleKeys, *, chunk: int
 ) -> AttentionOutput:
-    """Concatenate `compute(queries, mask, index of the first query)` over chunks of `chunk` queries.
+    """Concatenate `compute(queries, visible keys)` over chunks of `chunk` queries.
 
     With gradients, a chunk stores only its queries and is recomputed in the backward pass.
     """
     queries = query.shape[2]
     if chunk >= queries:
-        return compute(query, mask, 0)
+        return compute(query, visible)
     parts = []
     for first in range(0, queries, chunk):
-        chunk_queries = query[:, :, first : first + chunk]
-        chunk_mask = mask if mask is None or mask.shape[2] == 1 else mask[:, :, first : first + chunk]
-        if torch.is_grad_enabled():
-            parts.append(checkpoint(compute, chunk_queries, chunk_mask, first, use_reentrant=False))
-        else:
-            parts.append(compute(chunk_queries, chunk_mask, first))
+        inputs = query[:, :, first : first + chunk], visible.chunk(first, chunk)
+        parts.append(checkpoint(compute, *inputs, use_reentrant=False) if torch.is_grad_enabled() else compute(*inputs))
     return torch.cat(parts, dim=2)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.attention import FullAttention, MultiHeadAttention
+from dragoman.nn.attention import FullAttention, Heads, MultiHeadAttention
 from dragoman.nn.attention_score_functions import DotScore
 from dragoman.nn.masks import causal_mask, padding_mask
 from tests.reference_layers import attention
@@ -16,8 +16,7 @@ def layer(*, heads=3, num_kv_heads=3, bias=True, dropout=0.0):
         torch.manual_seed(1)
         return MultiHeadAttention(
             d_model=5 * heads,
-            num_heads=heads,
-            num_kv_heads=num_kv_heads,
+            heads=Heads(heads, heads // num_kv_heads),
             bias=bias,
             dropout=dropout,
             score=DotScore(scale=1 / math.sqrt(5)),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman.errors import ConfigError
-from dragoman.nn.attention_functions import map_query_chunks, reference_attention
+from dragoman.nn.attention_functions import VisibleKeys, map_query_chunks, reference_attention
 from dragoman.nn.attention_score_functions import Score, build_score
 from tests.attention_variants import SCORES
 
@@ -95,11 +95,11 @@ def test_chunked_attention_equals_whole(chunk: int, mask_kind: str) -> None:
     if mask_kind != "none":
         mask = torch.rand(shapes[mask_kind], generator=torch.Generator().manual_seed(5)) < 0.6
 
-    def implementation(query: Tensor, theirs: Tensor | None, first: int) -> Tensor:
-        return reference_attention(query, score.keys(tensors[1]), value, mask=theirs, compare=score.compare)
+    def implementation(query: Tensor, visible: VisibleKeys) -> Tensor:
+        return reference_attention(query, score.keys(tensors[1]), value, mask=visible.mask, compare=score.compare)
 
     def ran(size: int) -> tuple[Tensor, ...]:
-        output = map_query_chunks(implementation, score.queries(tensors[0]), mask, chunk=size)
+        output = map_query_chunks(implementation, score.queries(tensors[0]), VisibleKeys(mask), chunk=size)
         leaves = [*tensors, value, *score.parameters()]
         return output.detach(), *torch.autograd.grad(output.square().sum(), leaves)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from dragoman.nn.attention import FullAttention, MultiHeadAttention
+from dragoman.nn.attention import FullAttention, Heads, MultiHeadAttention
 from dragoman.nn.attention_score_functions import DotScore
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
 from dragoman.nn.feed_forward import FeedForward
@@ -21,8 +21,7 @@ ORDERS = pytest.mark.parametrize("position", ["pre", "post"])
 def attention_layer(*, causal=False):
     return MultiHeadAttention(
         d_model=SIZE,
-        num_heads=3,
-        num_kv_heads=3,
+        heads=Heads(3),
         bias=True,
         dropout=0.0,
         score=DotScore(scale=1 / math.sqrt(5)),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import dragoman.nn.sparse.bigbird
+from dragoman.nn.attention_functions import VisibleKeys
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.sparse.bigbird import (
     NO_BLOCK,
@@ -180,7 +181,7 @@ def test_blocks_per_head_and_any_padding():
     holes[..., -1] = True
     pattern = BigBird(block_size=3, num_random_blocks=2, sampler=lambda blocks, heads: plan)
     mask = bigbird_mask(31, block_size=3, random_blocks=plan).repeat_interleave(3, dim=0)[None] & holes
-    dense = dense_attention(query, key, value, mask=mask, causal=False, past_length=None)
+    dense = dense_attention(query, key, value, VisibleKeys(mask))
     torch.testing.assert_close(pattern(dense_attention, query, key, value, holes), dense)
 
 
@@ -193,9 +194,7 @@ def test_repeated_block_counts_twice():
     )
     attended = twice(dense_attention, query, key, value, None)
     keys = [0, 1, 2] * 3 + [*range(9, 18), 27, 28]  # the first block three times, itself and its neighbours, the last
-    expected = dense_attention(
-        query[:, :, 12:15], key[:, :, keys], value[:, :, keys], mask=None, causal=False, past_length=None
-    )
+    expected = dense_attention(query[:, :, 12:15], key[:, :, keys], value[:, :, keys], VisibleKeys())
     torch.testing.assert_close(attended[:, :, 12:15], expected)
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import dragoman.nn.sparse.sliding_window
+from dragoman.nn.attention_functions import VisibleKeys
 from dragoman.nn.masks import left_padding_mask
 from dragoman.nn.sparse.sliding_window import (
     MIN_BLOCK_SIZE,
@@ -59,7 +60,7 @@ def test_wide_window_equals_full_attention(causal, reach):
     SlidingWindow(window=reach, causal=causal)(look, query, key, value, None)
     assert look.calls == [(2, 11, 11)]
     windowed = SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, None)
-    torch.testing.assert_close(windowed, dense_attention(query, key, value, mask=None, causal=causal, past_length=0))
+    torch.testing.assert_close(windowed, dense_attention(query, key, value, VisibleKeys(causal=causal, past_length=0)))
 
 
 def test_cached_step_reads_window_only():
@@ -69,7 +70,7 @@ def test_cached_step_reads_window_only():
         look, query, key, value, left_padding_mask(torch.tensor([3, 1009]), 1009)
     )
     assert look.calls == [(2, 1, 8)]
-    alone = dense_attention(query[:1], key[:1, :, -3:], value[:1, :, -3:], mask=None, causal=False, past_length=None)
+    alone = dense_attention(query[:1], key[:1, :, -3:], value[:1, :, -3:], VisibleKeys())
     torch.testing.assert_close(attended[:1], alone)
 
 

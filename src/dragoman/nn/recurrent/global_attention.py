@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.array_types import Bool, Float
-from dragoman.nn.attention import MAX_CHUNK_ELEMENTS
 from dragoman.nn.attention_functions import (
     AttentionOutput,
-    Mask,
+    VisibleKeys,
     fused_attention,
     map_query_chunks,
     masked_softmax,
+    queries_per_chunk,
     reference_attention,
 )
 from dragoman.nn.attention_score_functions import MappedQueries, Score
@@ -67,8 +67,8 @@ class SourceAttention(nn.Module):
         if self.score.scale is not None:
             return fused_attention(mapped, keys, values, mask=memory.mask, scale=self.score.scale).squeeze(1)
 
-        def compute(chunk: MappedQueries, mask: Mask | None, _: int) -> AttentionOutput:
-            return reference_attention(chunk, keys, values, mask=mask, compare=self.score.compare)
+        def compute(chunk: MappedQueries, visible: VisibleKeys) -> AttentionOutput:
+            return reference_attention(chunk, keys, values, mask=visible.mask, compare=self.score.compare)
 
-        held = keys.shape[0] * keys.shape[2] * keys.shape[3]
-        return map_query_chunks(compute, mapped, memory.mask, chunk=max(1, MAX_CHUNK_ELEMENTS // held)).squeeze(1)
+        chunk = queries_per_chunk(mapped, keys, stores_width=True)
+        return map_query_chunks(compute, mapped, VisibleKeys(memory.mask), chunk=chunk).squeeze(1)

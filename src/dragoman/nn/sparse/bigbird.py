@@ -26,7 +26,7 @@ from torch import Tensor
 from dragoman.array_types import Bool, Float, Int, Shaped
 from dragoman.config import Config
 from dragoman.nn.attention import AttentionFunction, KeyMask
-from dragoman.nn.attention_functions import AttentionOutput, Values
+from dragoman.nn.attention_functions import AttentionOutput, Values, VisibleKeys
 from dragoman.nn.attention_score_functions import MappedKeys, MappedQueries
 
 NO_BLOCK = -1
@@ -122,13 +122,13 @@ class BigBird:
         assert query.shape[2] == length, "BigBird requires self-attention without a cache"
         assert mask is None or mask.shape[2] == 1, "BigBird masks padding only, the same for all queries"
         if length <= (4 + self.num_random_blocks) * self.block_size:
-            return attend(query, key, value, mask=mask, causal=False, past_length=None)
+            return attend(query, key, value, VisibleKeys(mask))
         counts = self._blocks_of_rows(query, mask)
         queries = split_into_blocks(query, self.block_size)
         last_block = torch.tensor(counts, device=query.device) - 1
         rows = torch.arange(len(last_block), device=last_block.device)
         ends = torch.cat([queries[:, :, 0], queries[rows, :, last_block]], dim=2)
-        ends = attend(ends, key, value, mask=mask, causal=False, past_length=None)
+        ends = attend(ends, key, value, VisibleKeys(mask))
         first, last = (end[:, :, None] for end in ends.split(self.block_size, dim=2))
         middle = self._attend_from_middle(attend, queries, counts, key, value, mask)
         joined = torch.cat([first, middle, last], dim=2)
@@ -166,9 +166,7 @@ class BigBird:
             queries[:, :, 1:-1].transpose(1, 2).flatten(0, 1),
             gather_blocks(split_into_blocks(key, self.block_size), chosen),
             gather_blocks(split_into_blocks(value, self.block_size), chosen),
-            mask=visible[:, :, None].repeat_interleave(heads // key_heads, dim=1),
-            causal=False,
-            past_length=None,
+            VisibleKeys(visible[:, :, None].repeat_interleave(heads // key_heads, dim=1)),
         )
         return attended.unflatten(0, (rows, blocks - 2)).transpose(1, 2)
 

@@ -1,19 +1,15 @@
 """Factory of attention patterns."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, assert_never
 
 from pydantic import Field
 
 from dragoman.errors import ConfigError
-from dragoman.nn.attention import AttentionPattern, FullAttention, FullConfig
+from dragoman.nn.attention import AttentionPattern, FullAttention, FullConfig, Heads
 from dragoman.nn.sparse.bigbird import BigBird, BigBirdConfig, BlockSampler, RandomBlocks, sample_random_blocks
 from dragoman.nn.sparse.linformer import Linformer, LinformerConfig
 from dragoman.nn.sparse.sliding_window import SlidingWindow, SlidingWindowConfig
-
-KeyHeads = tuple[Sequence[int], int]
-"""Key heads that pruning kept, and their number before pruning."""
 
 PatternConfig = Annotated[
     FullConfig | SlidingWindowConfig | BigBirdConfig | LinformerConfig, Field(discriminator="kind")
@@ -26,11 +22,11 @@ NOT_CAUSAL = {
 
 
 def build_pattern(
-    config: PatternConfig, *, causal: bool, layer: int = 0, kept: KeyHeads | None = None
+    config: PatternConfig, *, causal: bool, layer: int = 0, heads: Heads | None = None
 ) -> AttentionPattern:
     """Build the pattern of one attention; the random blocks depend on `layer`.
 
-    With `kept`, each key head keeps the blocks that it had before pruning. Raises ConfigError if `causal` and the
+    After pruning, each key head in `heads` keeps the blocks that it had before. Raises ConfigError if `causal` and the
     pattern cannot be causal.
     """
     if causal and config.kind in NOT_CAUSAL:
@@ -47,8 +43,8 @@ def build_pattern(
             sampler: BlockSampler = partial(
                 sample_random_blocks, num_random_blocks=num_random_blocks, seed=seed + layer
             )
-            if kept is not None:
-                sampler = partial(_sample_kept, sampler, *kept)
+            if heads is not None and heads.kept is not None:
+                sampler = partial(_sample_kept, sampler, heads)
             return BigBird(block_size=block, num_random_blocks=num_random_blocks, sampler=sampler)
         case LinformerConfig(projected_length=projected_length, max_length=max_length):
             return Linformer(projected_length=projected_length, max_length=max_length)
@@ -56,7 +52,8 @@ def build_pattern(
             assert_never(config)
 
 
-def _sample_kept(sampler: BlockSampler, kept: Sequence[int], heads: int, blocks: int, left: int) -> RandomBlocks:
-    """Sample the blocks of all heads before pruning, and return those of the heads kept."""
+def _sample_kept(sampler: BlockSampler, heads: Heads, blocks: int, left: int) -> RandomBlocks:
+    """Sample the blocks of all key heads before pruning, and return those of the heads kept."""
+    kept = sorted({head // heads.group for head in heads.kept or ()})
     assert left == len(kept), "a pruned attention has the heads that pruning kept"
-    return sampler(blocks, heads)[list(kept)]
+    return sampler(blocks, heads.total // heads.group)[kept]

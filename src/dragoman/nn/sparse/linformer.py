@@ -15,7 +15,7 @@ from dragoman.array_types import Float
 from dragoman.config import Config
 from dragoman.errors import DataError
 from dragoman.nn.attention import AttentionFunction, KeyMask
-from dragoman.nn.attention_functions import AttentionOutput, Values
+from dragoman.nn.attention_functions import AttentionOutput, Values, VisibleKeys
 from dragoman.nn.attention_score_functions import MappedKeys, MappedQueries
 
 
@@ -63,4 +63,4 @@ class Linformer(nn.Module):
         assert mask is None or mask.shape[2] == 1, "Linformer masks padding only, the same for all queries"
         keys = project_length(key, self.key_projection, mask)
         values = project_length(value, self.value_projection, mask)
-        return attend(query, keys, values, mask=None, causal=False, past_length=None)
+        return attend(query, keys, values, VisibleKeys())

@@ -16,7 +16,7 @@ from torch import Tensor
 from dragoman.array_types import Bool, Float
 from dragoman.config import Config
 from dragoman.nn.attention import AttentionFunction, KeyMask
-from dragoman.nn.attention_functions import AttentionOutput, Values
+from dragoman.nn.attention_functions import AttentionOutput, Values, VisibleKeys
 from dragoman.nn.attention_score_functions import MappedKeys, MappedQueries
 from dragoman.nn.masks import distances
 
@@ -67,7 +67,7 @@ class SlidingWindow:
         key, value = key[:, :, forgotten:], value[:, :, forgotten:]
         mask = None if mask is None else mask[..., forgotten:]
         if key.shape[2] <= self.window + 1:
-            return attend(query, key, value, mask=mask, causal=self.causal, past_length=past - forgotten)
+            return attend(query, key, value, VisibleKeys(mask, self.causal, past - forgotten))
         return self._attend_in_blocks(attend, query, key, value, mask)
 
     def _attend_in_blocks(
@@ -92,9 +92,7 @@ class SlidingWindow:
             overlapping_blocks(F.pad(query, (0, 0, 0, missing)), size=block, step=block),
             overlapping_blocks(F.pad(key, (0, 0, *around)), size=span, step=block),
             overlapping_blocks(F.pad(value, (0, 0, *around)), size=span, step=block),
-            mask=(visible & near).expand(rows, -1, -1, -1).flatten(0, 1)[:, None],
-            causal=False,
-            past_length=self.window,
+            VisibleKeys((visible & near).expand(rows, -1, -1, -1).flatten(0, 1)[:, None], past_length=self.window),
         )
         return attended.unflatten(0, (rows, -1)).transpose(1, 2).flatten(2, 3)[:, :, :queries]
 
