@@ -41,6 +41,15 @@ def test_help_imports_nothing_heavy():
     assert answer.stdout.splitlines()[-1] == "[]"
 
 
+def test_help_of_a_verb_imports_no_torch():
+    program = (
+        "import sys; from dragoman.cli.main import SUMMARIES, build_command;"
+        "print([verb for verb in SUMMARIES if build_command(verb) and 'torch' in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[]\n"
+
+
 def test_every_verb_has_help_with_its_summary():
     from dragoman.cli.main import SUMMARIES
 

@@ -14,8 +14,8 @@ from dragoman.cli.options import FormatOption, OutputFile, RunArgument, config_o
 from dragoman.config import parse
 from dragoman.data.readers.json_fields import get_text, parse_object
 from dragoman.data.readers.line_reader import ReadWarnings
+from dragoman.decoding.config import AnswerConfig
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference.question_answerer import AnswerConfig, QuestionAnswerer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +50,8 @@ def answer(
     Prints an empty line where the context has no answer. With --n-best, each answer is a tab-separated line of the
     question number (from 1), probability, start and end in the context, and text.
     """
+    from dragoman.inference import QuestionAnswerer
+
     warnings = ReadWarnings()
     pairs = _question_pairs(question, context, input_, warnings)
     answerer = load_as(QuestionAnswerer, run, **loading)

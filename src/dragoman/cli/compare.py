@@ -114,7 +114,7 @@ def _compare_runs(names: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(run) for run in runs], ensure_ascii=False, indent=2))
         return
-    signatures = list(dict.fromkeys(key.signature for key in comparable_scores(runs)))
+    signatures = list(dict.fromkeys(score.signature for score in comparable_scores(runs)))
     console = Console(highlight=False)
     console.print(_run_table(runs, signatures))
     for number, signature in enumerate(signatures, start=1):
@@ -133,12 +133,12 @@ def _run_table(runs: Sequence[RunSummary], signatures: Sequence[str]) -> Table:
     columns = names if len(set(names)) == len(names) else [run.run for run in runs]
     rows = [(name, *map(cell, runs)) for name, cell in _FACTS.items()]
     labels: set[str] = set()
-    for key in comparable_scores(runs):
-        label = f"{key.set}: {key.metric} ({signatures.index(key.signature) + 1})"
+    for score in comparable_scores(runs):
+        label = f"{score.set}: {score.metric} ({signatures.index(score.signature) + 1})"
         rows.append(
             (
                 f"{label} of other texts" if label in labels else label,
-                *_mark_best([find_score(run, key) for run in runs]),
+                *_mark_best([find_score(run, score.key) for run in runs]),
             )
         )
         labels.add(label)

@@ -55,7 +55,7 @@ def prepare(
     if engine == "single":
         refuse({"workers": workers}, "with --engine single, which uses all cores")
     tree = read_settings(config, assignments or [])
-    tree = merge(tree if data_dir is None else resolve_corpus_paths(tree, data_dir), corpus_settings(**corpora))
+    tree = merge(tree if data_dir is None else resolve_corpus_paths(tree, data_dir), corpus_settings(corpora))
     if "data" not in tree:
         raise ConfigError("No corpus. Give --source and --target, or a configuration file that names a corpus.")
     experiment, choose = resolve_preparation(tree, complete=config is not None, tokenizer=tokenizer)

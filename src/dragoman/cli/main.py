@@ -113,7 +113,7 @@ def run(arguments: list[str], *, debug: bool) -> int:
         return ending.code if isinstance(ending.code, int) else 0
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:
+    except Exception as error:  # the entry point reports every kind, with its exit code
         if debug:
             traceback.print_exc()
         return _report(error)

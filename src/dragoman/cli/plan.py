@@ -55,7 +55,7 @@ def plan(
 
     available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)
-    options = corpus_settings(**corpora) | ({} if init_from is None else {"init_from": str(init_from)})
+    options = corpus_settings(corpora) | ({} if init_from is None else {"init_from": str(init_from)})
     settings = merge(read_settings(config, assignments or []), options)
     complete, where = config is not None, str(config or "")
     with status() as report:

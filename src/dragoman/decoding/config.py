@@ -1,4 +1,4 @@
-"""Configuration of beam search and of sampling."""
+"""Configuration of beam search, of sampling and of the selection of answers."""
 
 import math
 from dataclasses import dataclass
@@ -132,3 +132,15 @@ class SamplingConfig(Config):
                         f"{name} or raise the temperature"
                     )
         return self
+
+
+class AnswerConfig(Config):
+    """Choice of answers."""
+
+    n_best: PositiveInt = Field(1, description="answers returned per question, best first")
+    max_answer_length: PositiveInt = Field(30, description="most tokens of an answer")
+    no_answer_threshold: float | None = Field(
+        None,
+        description="return no answer where its log-probability exceeds that of the best answer by more than this; "
+        "none: always return an answer",
+    )

@@ -7,6 +7,7 @@ imported when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dragoman.decoding.config import AnswerConfig
 from dragoman.inference.chat_template import ChatTemplate, Message, Turn
 from dragoman.inference.length_batches import InputWarning
 from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from dragoman.inference.completion_result import Completion
     from dragoman.inference.generator import GenerationWarning, Generator
     from dragoman.inference.perplexity import Perplexity
-    from dragoman.inference.question_answerer import Answer, AnswerConfig, QuestionAnswerer
+    from dragoman.inference.question_answerer import Answer, QuestionAnswerer
     from dragoman.inference.tagger import Tag, Tagger
 
 _LAZY = {
-    "question_answerer": ("Answer", "AnswerConfig", "QuestionAnswerer"),
+    "question_answerer": ("Answer", "QuestionAnswerer"),
     "classifier": ("Classification", "Classifier"),
     "completion_result": ("Completion",),
     "generator": ("GenerationWarning", "Generator"),

@@ -8,14 +8,13 @@ from typing import NamedTuple, final
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from dragoman.array_types import Bool, Float
-from dragoman.config import Config
 from dragoman.data.datasets.qa import Window, WindowConfig, make_windows, segment_ids
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
+from dragoman.decoding.config import AnswerConfig
 from dragoman.errors import ConfigError
 from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
 from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, run_in_batches, warn_input
@@ -23,18 +22,6 @@ from dragoman.models.task_heads import SpanLogits
 
 _STREAM_CHUNK = 256
 """Questions of a stream that are sorted and batched together."""
-
-
-class AnswerConfig(Config):
-    """Choice of answers."""
-
-    n_best: PositiveInt = Field(1, description="answers returned per question, best first")
-    max_answer_length: PositiveInt = Field(30, description="most tokens of an answer")
-    no_answer_threshold: float | None = Field(
-        None,
-        description="return no answer where its log-probability exceeds that of the best answer by more than this; "
-        "none: always return an answer",
-    )
 
 
 _DEFAULT_CONFIG = AnswerConfig()

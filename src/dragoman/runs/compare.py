@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 import torch
 
 from dragoman.profiling.memory_and_time_estimate import model_cost
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
+
+ScoreKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class RunScore:
     higher_is_better: bool
     texts: str = ""
     """Fingerprint of the texts of the set; empty if unknown."""
+
+    @property
+    def key(self) -> ScoreKey:
+        """Set, metric, signature and texts, which two comparable scores have in common."""
+        return self.set, self.metric, self.signature, self.texts
 
 
 @dataclass(frozen=True)
@@ -83,29 +89,18 @@ def summarize_run(path: Path) -> RunSummary:
     )
 
 
-class ScoreKey(NamedTuple):
-    """What two comparable scores have in common."""
-
-    set: str
-    metric: str
-    signature: str
-    texts: str = ""
-
-
-def comparable_scores(runs: Sequence[RunSummary]) -> list[ScoreKey]:
-    """Return the keys of all scores in the order of their first occurrence, grouped by set."""
-    found = dict.fromkeys(_score_key(score) for run in runs for score in run.scores)
-    sets = list(dict.fromkeys(key.set for key in found))
-    return sorted(found, key=lambda key: sets.index(key.set))
+def comparable_scores(runs: Sequence[RunSummary]) -> list[RunScore]:
+    """Return the first of all comparable scores, in the order of their occurrence, grouped by set."""
+    first: dict[ScoreKey, RunScore] = {}
+    for score in (one for run in runs for one in run.scores):
+        first.setdefault(score.key, score)
+    sets = list(dict.fromkeys(score.set for score in first.values()))
+    return sorted(first.values(), key=lambda score: sets.index(score.set))
 
 
 def find_score(run: RunSummary, key: ScoreKey) -> RunScore | None:
     """Return the score of a run with this key; None if it has none."""
-    return next((one for one in run.scores if _score_key(one) == key), None)
-
-
-def _score_key(score: RunScore) -> ScoreKey:
-    return ScoreKey(score.set, score.metric, score.signature, score.texts)
+    return next((one for one in run.scores if one.key == key), None)
 
 
 def _corpus_fingerprint(name: str, folder: RunFolder) -> str:

@@ -44,39 +44,34 @@ def apply_preset(tree: Mapping[str, Any]) -> Tree:
     return merge(under, rest)
 
 
-def corpus_settings(
-    *,
-    source: str | Path | None = None,
-    target: str | Path | None = None,
-    valid_source: str | Path | None = None,
-    valid_target: str | Path | None = None,
-    text: str | Path | None = None,
-    valid_text: str | Path | None = None,
-    prepared: str | Path | None = None,
-) -> Tree:
-    """Return the settings of the given corpora. Raises ConfigError if they are of several kinds or incomplete."""
-    parallel, plain = (source, target, valid_source, valid_target), (text, valid_text)
-    if prepared is not None:
-        if any((*parallel, *plain)):
+def corpus_settings(corpora: Mapping[str, str | Path | None]) -> Tree:
+    """Return the settings of the corpora that `train` takes, by argument name.
+
+    Raises ConfigError if they are of several kinds or incomplete.
+    """
+    given = {name: str(path) for name, path in corpora.items() if path is not None}
+    if "prepared" in given:
+        if len(given) > 1:
             raise ConfigError("--prepared contains training and validation data. Leave the other corpora out.")
-        return {"data": {"train": {"kind": "prepared", "folder": str(prepared)}}}
-    if any(parallel) and any(plain):
+        return {"data": {"train": {"kind": "prepared", "folder": given["prepared"]}}}
+    texts = {"text", "valid_text"} & given.keys()
+    if texts and given.keys() - texts:
         raise ConfigError("--text is for a language model and --source for a translator. Leave one of them out.")
-    corpora: Tree = {}
-    for name, one, other in (("train", source, target), ("valid", valid_source, valid_target)):
-        if (one is None) != (other is None):
-            prefix = "" if name == "train" else "valid-"
-            raise ConfigError(
-                f"The {name} corpus needs both sides. Give --{prefix}source and --{prefix}target, aligned line by line."
-            )
-        if one is not None:
-            corpora[name] = {"kind": "files", "source": str(one), "target": str(other)}
-    if text is None and valid_text is not None:
+    if texts == {"valid_text"}:
         raise ConfigError("--valid-text needs training text. Give --text too.")
-    for name, path in (("train", text), ("valid", valid_text)):
-        if path is not None:
-            corpora[name] = {"kind": "text", "path": str(path)}
-    return {"data": corpora} if corpora else {}
+    data: Tree = {}
+    for name, prefix in (("train", ""), ("valid", "valid_")):
+        source, target, text = (given.get(prefix + side) for side in ("source", "target", "text"))
+        if (source is None) != (target is None):
+            option = prefix.replace("_", "-")
+            raise ConfigError(
+                f"The {name} corpus needs both sides. Give --{option}source and --{option}target, aligned line by line."
+            )
+        if source is not None:
+            data[name] = {"kind": "files", "source": source, "target": target}
+        elif text is not None:
+            data[name] = {"kind": "text", "path": text}
+    return {"data": data} if data else {}
 
 
 def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:

@@ -84,7 +84,9 @@ def load(
         return model
     if not isinstance(model, Translator):
         raise ConfigError(f"{path}: is not a translator. Leave shortlist out.")
-    return load_shortlist(model, folder)
+    if not folder.shortlist.exists():
+        raise ConfigError(f"{path}: has no shortlist. Create it with: dragoman export RUN --shortlist")
+    return apply_shortlist(model, Shortlist.load(folder.shortlist))
 
 
 def load_torch_model(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:
@@ -141,18 +143,11 @@ def build_ensemble(paths: Sequence[str | Path], translators: Sequence[Translator
     )
 
 
-def load_shortlist(translator: Translator, folder: RunFolder) -> Translator:
-    """Restrict a translator to the shortlist of a folder; forced decoding still scores all words.
-
-    Raises ConfigError if the folder has no shortlist, and DataError if it does not fit the vocabulary.
-    """
-    if not folder.shortlist.exists():
-        raise ConfigError(f"{folder.path}: has no shortlist. Create it with: dragoman export RUN --shortlist")
-    return apply_shortlist(translator, Shortlist.load(folder.shortlist))
-
-
 def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
-    """Restrict a translator to a shortlist. Raises DataError if it does not fit the vocabulary."""
+    """Restrict a translator to a shortlist; forced decoding still scores all words.
+
+    Raises DataError if it does not fit the vocabulary.
+    """
     sides = translator.tokenizer
     if not shortlist.matches_vocabs(source=len(sides.source), target=len(sides.target)):
         raise DataError("The shortlist belongs to another vocabulary. Export the model with it again.")

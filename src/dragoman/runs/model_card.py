@@ -46,37 +46,25 @@ class TrainingResult:
         return load(self.path, **options)
 
 
-@final
-@dataclass(frozen=True)
-class ModelSummary:
-    """Trained model: its configuration, number of parameters, and a text that it generated."""
-
-    config: ModelConfig
-    parameters: int
-    sample: str | None
-
-
 def write_model_card(
-    folder: RunFolder, data: TaskData, result: TrainingResult, model: ModelSummary, *, task: TaskDescription
+    folder: RunFolder, data: TaskData, result: TrainingResult, *, task: TaskDescription, model: str, sample: str | None
 ) -> None:
-    """Write README.md into the run folder: scores, data, model, training and usage."""
+    """Write README.md into the run folder: scores, data, `model` in words, training, generated `sample` and usage."""
     name = folder.path.resolve().name
-    article = "An" if task.noun[0] in "aeiou" else "A"
-    tokenizer = f"{model.parameters:,} parameters; {_describe_vocabulary(data.tokenizer)}"
     parts = [
         f"# {name}",
-        f"{article} {task.noun} trained with dragoman.",
+        f"{'An' if task.noun[0] in 'aeiou' else 'A'} {task.noun} trained with dragoman.",
         "## Scores",
         _score_table(result),
         "## Data",
         _data_section(data),
         "## Model",
-        f"{describe_model(model.config)}, {tokenizer}.",
+        f"{model}; {_describe_vocabulary(data.tokenizer)}.",
         f"Trained for {result.steps:,} steps on {result.tokens:,} {task.loss_unit} in {result.seconds / 60:.1f} "
         f"minutes; the weights are: {result.selected}, selected on the validation set.",
     ]
-    if model.sample and not model.sample.isspace():  # indented, so that Markdown in it has no effect
-        parts += ["## Sample", "\n".join(f"    {line}" for line in model.sample.split("\n"))]
+    if sample and not sample.isspace():  # indented, so that Markdown in it has no effect
+        parts += ["## Sample", "\n".join(f"    {line}" for line in sample.split("\n"))]
     parts += ["## Use", f"```\n{task.command.replace('RUN', name)}\n```"]
     if task.python_usage:
         parts.append(f'```python\nimport dragoman\n\ndragoman.load("{name}").{task.python_usage}\n```')

@@ -24,8 +24,8 @@ from dragoman.runs.finetune import resolve_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import ComputeTypeWarning
 from dragoman.runs.model_card import (
-    ModelSummary,
     TrainingResult,
+    describe_model,
     environment_changes,
     write_environment,
     write_model_card,
@@ -111,15 +111,8 @@ def train(
         raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
     chosen_device, reporter = choose_device(device), reporter or SilentReporter()
     RunFolder(Path(output_dir)).check_new()
-    corpora = corpus_settings(
-        source=source,
-        target=target,
-        valid_source=valid_source,
-        valid_target=valid_target,
-        text=text,
-        valid_text=valid_text,
-        prepared=prepared,
-    )
+    parallel = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
+    corpora = corpus_settings(parallel | {"text": text, "valid_text": valid_text, "prepared": prepared})
     if isinstance(config, Mapping):
         settings, where = dict(config), ""
     else:
@@ -302,8 +295,9 @@ def train_and_score(
     result = TrainingResult(folder.path, selection.selected, scores, progress.seconds, progress.step, progress.tokens)
     write_scores(folder, result)
     parameters = sum(tensor.numel() for tensor in weights.values())
-    model = ModelSummary(experiment.model, parameters, setup.write_sample() if setup.write_sample else None)
-    write_model_card(folder, data, result, model, task=task.description)
+    sample = setup.write_sample() if setup.write_sample else None
+    description = f"{describe_model(experiment.model)}, {parameters:,} parameters"
+    write_model_card(folder, data, result, task=task.description, model=description, sample=sample)
     save_tensors(folder.weights, weights)  # last: a run with weights is finished
     return result
 
@@ -342,7 +336,7 @@ def run_worker(
                 )
         except (InterruptionError, WorkerLostError):
             raise
-        except Exception as error:
+        except Exception as error:  # of any kind: the main worker reports the reason, and it is raised again
             workers.report_failure(str(error) or type(error).__name__)
             raise
         finally:

@@ -15,10 +15,9 @@ from dragoman.data.datasets.text import TextDataConfig
 from dragoman.data.mlm_masking import MaskingConfig
 from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.tokenizers import BpeConfig, TokenizerConfig, UnigramConfig
-from dragoman.decoding import DecodingConfig, SamplingConfig
+from dragoman.decoding.config import AnswerConfig, DecodingConfig, SamplingConfig
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
 from dragoman.inference.chat_template import ChatTemplate
-from dragoman.inference.question_answerer import AnswerConfig
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.task_heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig

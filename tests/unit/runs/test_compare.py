@@ -34,7 +34,7 @@ def test_summary_has_the_facts_of_the_folder():
 def test_scores_are_compared_by_signature():
     one = facts("one", score(1.0), score(2.0, name="test"), score(3.0, "b"))
     other = facts("other", score(4.0), score(5.0, metric="TER"))
-    keys = comparable_scores([one, other])
+    keys = [score.key for score in comparable_scores([one, other])]
     assert keys == [
         ("valid", "BLEU", "a", ""),
         ("valid", "BLEU", "b", ""),
