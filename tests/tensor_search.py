@@ -14,13 +14,13 @@ from dragoman.decoding import (
     greedy_search,
     run_search,
 )
-from dragoman.inference.backends.torch_backend import DeviceMemory, TorchBackend
+from dragoman.inference.backends.torch_backend import OnDevice, TorchBackend
 from dragoman.models.protocols import Decoder
 
 
-def device_memory(memory: Any) -> DeviceMemory:
+def device_memory(memory: Any) -> OnDevice:
     """Return the memory of a model as that of a `TorchBackend`."""
-    return DeviceMemory(memory, torch.device("cpu"))
+    return OnDevice(memory, torch.device("cpu"))
 
 
 def _on_tensors(build: Any) -> Any:

@@ -45,11 +45,7 @@ def search(
 
 
 def run_search(
-    search: Search,
-    memory: Any,
-    *,
-    limits: Int[np.ndarray, " batch"],
-    starts: Sequence[OutputStart] | None = None,
+    search: Search, memory: Any, *, limits: Int[np.ndarray, " batch"], starts: Sequence[OutputStart] | None = None
 ) -> list[list[Hypothesis]]:
     """Run a search to its end and return the hypotheses of each sentence of a memory."""
     if len(limits) == 0:

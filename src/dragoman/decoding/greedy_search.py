@@ -71,10 +71,7 @@ class SingleOutputSearch(Generic[M, R]):
     """Search that extends one hypothesis per sentence; its methods are those of `BeamSearch`."""
 
     def __init__(
-        self,
-        model: Any,
-        choose: Callable[[_Active[M, R], list[_Output]], NextTokens[R]],
-        penalty: LengthPenalty,
+        self, model: Any, choose: Callable[[_Active[M, R], list[_Output]], NextTokens[R]], penalty: LengthPenalty
     ) -> None:
         self._model = model
         self._choose = choose

@@ -13,7 +13,6 @@ from dragoman.decoding.config import DecodingConfig, DecodingMethod, LengthPenal
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError, DataError, warn
 from dragoman.inference.backends import as_backend
-from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.engine_thread import Engine, RequestRunner
 from dragoman.inference.length_batches import BATCH_TOKENS, require_list, run_in_batches
@@ -226,10 +225,6 @@ class Translator:
         """
         with self._runner.start_engine() as engine:
             yield self._copy(self.model, engine=engine)
-
-    def with_backend(self, backend: InferenceBackend[Any, Any]) -> "Translator":
-        """Return the same translator with another backend, such as a wrapper of its own."""
-        return self._copy(backend)
 
     def score(
         self,

@@ -59,6 +59,8 @@ M = TypeVar("M", bound=Memory)
 M_contra = TypeVar("M_contra", bound=Memory, contravariant=True)
 S = TypeVar("S", bound=State)
 
+LastTokens = Int[np.ndarray, "batch beam"]
+"""Last token of each hypothesis."""
 TopK = tuple[Float[np.ndarray, "batch beam width"], Int[np.ndarray, "batch beam width"], S]
 """Log-probabilities of the best tokens, their ids, and the next state."""
 
@@ -72,15 +74,9 @@ class Backend(Protocol[M_contra, S]):
         ...
 
     def top_k(
-        self,
-        tokens: Int[np.ndarray, "batch beam"],
-        memory: M_contra,
-        state: S,
-        *,
-        k: int,
-        suppress_tokens: Sequence[int] = (),
+        self, tokens: LastTokens, memory: M_contra, state: S, *, k: int, suppress_tokens: Sequence[int] = ()
     ) -> TopK[S]:
-        """Return the `k` most probable tokens after `tokens`, the last token of each hypothesis, best first.
+        """Return the `k` most probable tokens after `tokens`, best first.
 
         Ties break by lower id; a smaller vocabulary is returned whole. Suppressed tokens have a log-probability of
         minus infinity but keep their probability mass, so that other log-probabilities equal those of forced decoding.

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -13,7 +14,6 @@ from dragoman.errors import ConfigError, DataError, RunError, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.inference.backends.cpu_ensemble import CpuEnsemble
-from dragoman.inference.backends.shortlist_backend import ShortlistBackend
 from dragoman.inference.chat_template import ChatTemplate
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.translator import Translator
@@ -151,7 +151,15 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
     sides = translator.tokenizer
     if not shortlist.matches_vocabs(source=len(sides.source), target=len(sides.target)):
         raise DataError("The shortlist belongs to another vocabulary. Export the model with it again.")
-    return translator.with_backend(ShortlistBackend(translator.backend, shortlist))
+    backend = copy(translator.backend)
+    backend.shortlist = shortlist
+    return Translator(
+        backend,
+        sides,
+        batch_tokens=translator.batch_tokens,
+        max_segment_length=translator.max_segment_length,
+        config=translator.config,
+    )
 
 
 def load_cpu_backend(

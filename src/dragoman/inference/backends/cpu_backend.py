@@ -13,14 +13,15 @@ from dragoman import cpu_library
 from dragoman.array_types import Float, Int
 from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.data.readers.conllu import Heads
+from dragoman.data.shortlist import Shortlist
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.numpy_logits_operations import NumpyOperations, log_normalizers
 from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.errors import ConfigError, DataError, RunError
-from dragoman.inference.backends.protocol import Shortlists, TokenIds
-from dragoman.models.protocols import TopK, non_finite_logits_error
+from dragoman.inference.backends.protocol import InferenceBackend, Sources, TokenIds
+from dragoman.models.protocols import LastTokens, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.models.weight_quantization import ComputeType
 
@@ -40,13 +41,57 @@ def instruction_sets() -> tuple[str, ...]:
     return tuple(import_module(cpu_library.MODULE).instruction_sets())
 
 
-@final
-class CpuBackend:
-    """Model of the CPU library; implements `InferenceBackend`."""
+class CpuModel(InferenceBackend[Any, Any]):
+    """Base class of the backends on the CPU library, which samples and scores by the `step` of a subclass."""
 
     device = "cpu"
     needs_source_features = False
     continuous_batching = True
+    decoder_only = False
+    shortlist: Shortlist | None = None
+
+    def inference_mode(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def step(
+        self, tokens: LastTokens, memory: Any, state: Any
+    ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], Any]:
+        """Return the logits of all tokens and the next state."""
+        raise NotImplementedError
+
+    def sample(self, tokens: LastTokens, memory: Any, state: Any, *, step: SamplingStep) -> NextTokens[Any]:
+        logits, after = self.step(tokens, memory, state)
+        return *sample_next(logits[:, 0], step, NumpyOperations), after
+
+    def score(
+        self, sources: Sources, targets: Sources, *, penalty: LengthPenalty, source_features: Sequence[Heads] = ()
+    ) -> list[Hypothesis]:
+        """Score step by step, from the begin symbol or from the first token of the prompt on."""
+        memory = self.encode([ids[:1] for ids in sources] if self.decoder_only else sources, source_features)
+        pairs = list(zip(sources if self.decoder_only else [[BOS]] * len(sources), targets, strict=True))
+        expected = pad_ids([[*prefix[1:], *target] for prefix, target in pairs])
+        columns = []
+        for position, logits in enumerate(self.stepwise_logits(memory, [[*one, *two[:-1]] for one, two in pairs])):
+            tokens = expected[:, position]
+            columns.append(logits[np.arange(len(tokens)), tokens] - log_normalizers(logits))
+        rows = np.stack(columns, axis=1).tolist()
+        return [
+            build_hypothesis(list(zip(target, row[len(prefix) - 1 :], strict=False)), penalty)
+            for (prefix, target), row in zip(pairs, rows, strict=True)
+        ]
+
+    def stepwise_logits(self, memory: Any, inputs: Sources) -> Iterator[Float[np.ndarray, "batch vocabulary"]]:
+        """Yield the logits after each input token, step by step."""
+        state = self.start(memory, beam_size=1)
+        tokens = pad_ids(inputs)
+        for position in range(tokens.shape[1]):
+            logits, state = self.step(tokens[:, position : position + 1], memory, state)
+            yield logits[:, 0]
+
+
+@final
+class CpuBackend(CpuModel):
+    """Model of the CPU library; implements `InferenceBackend`."""
 
     def __init__(
         self,
@@ -87,39 +132,27 @@ class CpuBackend:
     def threads(self) -> int:
         return int(self._model.num_threads)
 
-    def inference_mode(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def encode(
-        self, sources: Sequence[TokenIds], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
-    ) -> Any:
+    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> Any:
         if source_features:
             raise DataError(
                 "source features have no effect on this model, which has no tree positions. Leave them out."
             )
         rows = sources if self.decoder_only else [[*source, EOS] for source in sources]
         lengths = np.array([len(row) for row in rows], dtype=np.int32)
-        chosen = {} if shortlists is None else {"shortlists": shortlists}
+        chosen = {} if self.shortlist is None else {"shortlists": [*map(self.shortlist.tokens_for, sources)]}
         return self._model.encode(pad_ids(rows), lengths, **chosen)
 
     def start(self, memory: Any, *, beam_size: int) -> Any:
         return self._model.start(memory, beam_size)
 
     def step(
-        self, tokens: Int[np.ndarray, "batch beam"], memory: Any, state: Any
+        self, tokens: LastTokens, memory: Any, state: Any
     ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], Any]:
-        """Return all logits and the next state."""
         found: tuple[Float[np.ndarray, "batch beam vocabulary"], Any] = self._model.step(_int32(tokens), memory, state)
         return found
 
     def top_k(
-        self,
-        tokens: Int[np.ndarray, "batch beam"],
-        memory: Any,
-        state: Any,
-        *,
-        k: int,
-        suppress_tokens: Sequence[int] = (),
+        self, tokens: LastTokens, memory: Any, state: Any, *, k: int, suppress_tokens: TokenIds = ()
     ) -> TopK[Any]:
         k = min(k, self._vocabulary - len(suppress_tokens))
         # The library converts integers of other sizes one by one.
@@ -131,62 +164,13 @@ class CpuBackend:
             raise (non_finite_logits_error() if "finite" in str(error) else error) from error
         return found
 
-    def sample(
-        self, tokens: Int[np.ndarray, "batch 1"], memory: Any, state: Any, *, step: SamplingStep
-    ) -> NextTokens[Any]:
-        logits, after = self.step(tokens, memory, state)
-        return *sample_next(logits[:, 0], step, NumpyOperations), after
-
-    def score(
-        self,
-        sources: Sequence[TokenIds],
-        targets: Sequence[TokenIds],
-        *,
-        penalty: LengthPenalty,
-        source_features: Sequence[Heads] = (),
-    ) -> list[Hypothesis]:
-        if self.decoder_only:
-            return score_by_steps(self, self.encode([ids[:1] for ids in sources]), sources, targets, penalty)
-        return score_by_steps(self, self.encode(sources, source_features), [[BOS]] * len(sources), targets, penalty)
-
     def log_probs(self, source: TokenIds, output: TokenIds) -> Float[np.ndarray, "steps vocabulary"]:
         """Return the log-probabilities of all tokens at each step of an output, its end symbol the last."""
-        logits = np.concatenate(list(stepwise_logits(self, self.encode([source]), [[BOS, *output]])))
+        logits = np.concatenate(list(self.stepwise_logits(self.encode([source]), [[BOS, *output]])))
         return logits - log_normalizers(logits)[..., None]
 
 
-def score_by_steps(
-    model: Any, memory: Any, prefixes: Sequence[TokenIds], targets: Sequence[TokenIds], penalty: LengthPenalty
-) -> list[Hypothesis]:
-    """Score targets after their prefixes, step by step from the first token of the prefixes on.
-
-    The model has `start` and `step`, as `CpuBackend`.
-    """
-    pairs = list(zip(prefixes, targets, strict=True))
-    expected = pad_ids([[*prefix[1:], *target] for prefix, target in pairs])
-    columns = []
-    for position, logits in enumerate(stepwise_logits(model, memory, [[*one, *two[:-1]] for one, two in pairs])):
-        tokens = expected[:, position]
-        columns.append(logits[np.arange(len(tokens)), tokens] - log_normalizers(logits))
-    rows = np.stack(columns, axis=1).tolist()
-    return [
-        build_hypothesis(list(zip(target, row[len(prefix) - 1 :], strict=False)), penalty)
-        for (prefix, target), row in zip(pairs, rows, strict=True)
-    ]
-
-
-def stepwise_logits(
-    model: Any, memory: Any, inputs: Sequence[TokenIds]
-) -> Iterator[Float[np.ndarray, "batch vocabulary"]]:
-    """Yield the logits after each input token, step by step."""
-    state = model.start(memory, beam_size=1)
-    tokens = pad_ids(inputs)
-    for position in range(tokens.shape[1]):
-        logits, state = model.step(tokens[:, position : position + 1], memory, state)
-        yield logits[:, 0]
-
-
-def pad_ids(rows: Sequence[TokenIds]) -> Int[np.ndarray, "batch places"]:
+def pad_ids(rows: Sources) -> Int[np.ndarray, "batch places"]:
     """Return ids padded at the end."""
     padded = np.full((len(rows), max(map(len, rows))), PAD, dtype=np.int32)
     for empty, row in zip(padded, rows, strict=True):
@@ -211,5 +195,5 @@ def _environment_options() -> dict[str, Any]:
     return options
 
 
-def _int32(tokens: Int[np.ndarray, "batch beam"]) -> Int[np.ndarray, "batch beam"]:
+def _int32(tokens: LastTokens) -> LastTokens:
     return np.ascontiguousarray(tokens, dtype=np.int32)

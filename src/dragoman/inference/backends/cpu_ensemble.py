@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -10,17 +9,13 @@ import numpy as np
 
 from dragoman.array_types import Float, Int
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.config import LengthPenalty
-from dragoman.decoding.greedy_search import NextTokens
-from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.numpy_logits_operations import NumpyOperations, log_normalizers, top_k_sorted
-from dragoman.decoding.sampling import SamplingStep, sample_next
+from dragoman.decoding.numpy_logits_operations import log_normalizers, top_k_sorted
 from dragoman.decoding.search_state_rows import RowBatch
-from dragoman.inference.backends.cpu_backend import score_by_steps
-from dragoman.inference.backends.protocol import Shortlists, TokenIds
-from dragoman.models.protocols import EnsembleParts, TopK, non_finite_logits_error
-from dragoman.models.special_symbols import BOS
+from dragoman.inference.backends.cpu_backend import CpuModel
+from dragoman.inference.backends.protocol import Sources, TokenIds
+from dragoman.models.protocols import EnsembleParts, LastTokens, TopK, non_finite_logits_error
 
+Shortlists = tuple[Int[np.ndarray, "_"], ...]
 SENTENCES_PER_BLOCK = 16
 """Sentences whose logits are averaged together: intermediate results stay in a cache."""
 
@@ -31,50 +26,42 @@ class CpuEnsembleMemory(RowBatch):
     """Memories of all members, and the shortlist of each sentence."""
 
     members: EnsembleParts
-    shortlists: tuple[Int[np.ndarray, "_"], ...] | None
+    shortlists: Shortlists | None
 
 
 @final
-class CpuEnsemble:
+class CpuEnsemble(CpuModel):
     """Ensemble of `CpuBackend`s with one vocabulary; implements `InferenceBackend`, log-probabilities as logits."""
-
-    device = "cpu"
-    needs_source_features = False
-    continuous_batching = True
 
     def __init__(self, models: Sequence[Any]) -> None:
         self.models = tuple(models)
         known = [model.max_length for model in models if model.max_length is not None]
         self.max_length: int | None = min(known, default=None)
 
-    def inference_mode(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def encode(
-        self, sources: Sequence[TokenIds], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
-    ) -> CpuEnsembleMemory:
+    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> CpuEnsembleMemory:
         members = EnsembleParts(tuple(model.encode(sources, source_features) for model in self.models))
-        return CpuEnsembleMemory(members, None if shortlists is None else tuple(shortlists))
+        return CpuEnsembleMemory(
+            members, None if self.shortlist is None else tuple(map(self.shortlist.tokens_for, sources))
+        )
 
     def start(self, memory: CpuEnsembleMemory, *, beam_size: int) -> EnsembleParts:
         pairs = zip(self.models, memory.members.parts, strict=True)
         return EnsembleParts(tuple(model.start(part, beam_size=beam_size) for model, part in pairs))
 
     def step(
-        self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleParts
+        self, tokens: LastTokens, memory: CpuEnsembleMemory, state: EnsembleParts
     ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], EnsembleParts]:
-        """Return the log-probabilities of all tokens and the next state."""
         logits, after = self._logits(tokens, memory, state)
         return mean_probability(logits), after
 
     def top_k(
         self,
-        tokens: Int[np.ndarray, "batch beam"],
+        tokens: LastTokens,
         memory: CpuEnsembleMemory,
         state: EnsembleParts,
         *,
         k: int,
-        suppress_tokens: Sequence[int] = (),
+        suppress_tokens: TokenIds = (),
     ) -> TopK[EnsembleParts]:
         logits, after = self._logits(tokens, memory, state)
         found = []
@@ -87,24 +74,8 @@ class CpuEnsemble:
         best, ids = (np.concatenate(column) for column in zip(*found, strict=True))
         return best, ids, after
 
-    def sample(
-        self, tokens: Int[np.ndarray, "batch 1"], memory: CpuEnsembleMemory, state: EnsembleParts, *, step: SamplingStep
-    ) -> NextTokens[EnsembleParts]:
-        log_probs, after = self.step(tokens, memory, state)
-        return *sample_next(log_probs[:, 0], step, NumpyOperations), after
-
-    def score(
-        self,
-        sources: Sequence[TokenIds],
-        targets: Sequence[TokenIds],
-        *,
-        penalty: LengthPenalty,
-        source_features: Sequence[Heads] = (),
-    ) -> list[Hypothesis]:
-        return score_by_steps(self, self.encode(sources, source_features), [[BOS]] * len(sources), targets, penalty)
-
     def _logits(
-        self, tokens: Int[np.ndarray, "batch beam"], memory: CpuEnsembleMemory, state: EnsembleParts
+        self, tokens: LastTokens, memory: CpuEnsembleMemory, state: EnsembleParts
     ) -> tuple[list[Float[np.ndarray, "batch beam vocabulary"]], EnsembleParts]:
         """Return the logits of each model."""
         parts = zip(self.models, memory.members.parts, state.parts, strict=True)
@@ -112,9 +83,7 @@ class CpuEnsemble:
         return list(logits), EnsembleParts(after)
 
 
-def mean_probability(
-    logits: Sequence[Float[np.ndarray, "*rows vocabulary"]],
-) -> Float[np.ndarray, "*rows vocabulary"]:
+def mean_probability(logits: Sequence[Float[np.ndarray, "*rows vocabulary"]]) -> Float[np.ndarray, "*rows vocabulary"]:
     """Return the logarithm of the mean of the distributions with these logits."""
     log_probs = [one - log_normalizers(one)[..., None] for one in logits]
     most: np.ndarray = np.maximum.reduce(log_probs)
@@ -124,18 +93,16 @@ def mean_probability(
 def _log_probs(
     logits: Sequence[Float[np.ndarray, "batch beam vocabulary"]], shortlists: Shortlists | None
 ) -> Float[np.ndarray, "batch beam vocabulary"]:
-    """Return the log-probabilities of the ensemble. Raises RunError where logits are not finite."""
+    """Return the log-probabilities of the ensemble; those of the shortlist of a sentence, if any, sum to one.
+
+    Raises RunError where logits are not finite.
+    """
     with np.errstate(invalid="ignore"):
         log_probs = mean_probability(logits)
     if np.isnan(log_probs).any():
         raise non_finite_logits_error()
-    return log_probs if shortlists is None else _renormalize(log_probs, shortlists)
-
-
-def _renormalize(
-    log_probs: Float[np.ndarray, "batch beam vocabulary"], shortlists: Shortlists
-) -> Float[np.ndarray, "batch beam vocabulary"]:
-    """Restrict each sentence to its shortlist, whose probabilities then sum to one."""
+    if shortlists is None:
+        return log_probs
     restricted = np.full_like(log_probs, -math.inf)
     for row, known, tokens in zip(restricted, log_probs, shortlists, strict=True):
         row[:, tokens] = known[:, tokens] - log_normalizers(known[:, tokens])[..., None]

@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from dragoman.array_types import Bool, Int, SourceFeatures
 from dragoman.data.datasets.source_token_features import Starts, build_source_features, word_start_mask
 from dragoman.data.readers.conllu import Heads
+from dragoman.data.shortlist import Shortlist
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.forced_decoding import score_outputs, score_tokens
@@ -25,9 +26,9 @@ from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.decoding.torch_logits_operations import TorchOperations, top_k_tokens
-from dragoman.inference.backends.protocol import Shortlists, TokenIds
+from dragoman.inference.backends.protocol import Sources, TokenIds
 from dragoman.inference.length_batches import run_in_batches
-from dragoman.models.protocols import TopK, needs_source_features, source_arguments
+from dragoman.models.protocols import LastTokens, TopK, needs_source_features, source_arguments
 from dragoman.models.special_symbols import EOS, PAD
 
 
@@ -72,18 +73,22 @@ def predict_probabilities(
 
 @final
 @dataclass(frozen=True)
-class DeviceMemory:
-    """Memory of a model on its device, with rows addressed by numpy arrays."""
+class OnDevice:
+    """Memory or state of a model on its device, with rows addressed by NumPy arrays."""
 
-    memory: Any
+    part: Any
     device: torch.device
     allowed: Bool[Tensor, "batch vocabulary"] | None = None
-    """Shortlist of each sentence; None allows all tokens."""
+    """Shortlist of each sentence, next to its memory; None allows all tokens."""
+
+    @torch.inference_mode()
+    def reorder(self, parents: Int[np.ndarray, "batch beam"]) -> Self:
+        return type(self)(self.part.reorder(_to_device(self.device, parents)), self.device)
 
     @torch.inference_mode()
     def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
         kept = _to_device(self.device, rows)
-        return type(self)(self.memory.select(kept), self.device, None if self.allowed is None else self.allowed[kept])
+        return type(self)(self.part.select(kept), self.device, None if self.allowed is None else self.allowed[kept])
 
     @torch.inference_mode()
     def concat(self, other: Self) -> Self:
@@ -91,28 +96,7 @@ class DeviceMemory:
         if self.allowed is not None:
             assert other.allowed is not None, "all sentences have a shortlist, or none has"
             both = torch.cat([self.allowed, other.allowed])
-        return type(self)(self.memory.concat(other.memory), self.device, both)
-
-
-@final
-@dataclass(frozen=True)
-class DeviceState:
-    """State of a model on its device, with rows addressed by numpy arrays."""
-
-    state: Any
-    device: torch.device
-
-    @torch.inference_mode()
-    def reorder(self, parents: Int[np.ndarray, "batch beam"]) -> Self:
-        return type(self)(self.state.reorder(_to_device(self.device, parents)), self.device)
-
-    @torch.inference_mode()
-    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
-        return type(self)(self.state.select(_to_device(self.device, rows)), self.device)
-
-    @torch.inference_mode()
-    def concat(self, other: Self) -> Self:
-        return type(self)(self.state.concat(other.state), self.device)
+        return type(self)(self.part.concat(other.part), self.device, both)
 
 
 @final
@@ -120,6 +104,7 @@ class TorchBackend:
     """Model of PyTorch; implements `InferenceBackend`."""
 
     continuous_batching = False
+    shortlist: Shortlist | None = None
 
     def __init__(
         self,
@@ -134,62 +119,41 @@ class TorchBackend:
         Source features and shortlists need the tokenizer.
         """
         self.device = torch.device(device)
+        self.max_length: int | None = getattr(model, "max_length", None)
+        self.needs_source_features = needs_source_features(model)
         self._model = model
         self._tokenizer = tokenizer
         self._decoder_only = decoder_only
 
-    @property
-    def max_length(self) -> int | None:
-        longest: int | None = getattr(self._model, "max_length", None)
-        return longest
-
-    @property
-    def needs_source_features(self) -> bool:
-        return needs_source_features(self._model)
-
     def inference_mode(self) -> AbstractContextManager[None]:
         return inference_mode(self._model)
 
-    def encode(
-        self, sources: Sequence[TokenIds], source_features: Sequence[Heads] = (), shortlists: Shortlists | None = None
-    ) -> DeviceMemory:
+    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> OnDevice:
         features = source_arguments(self._model, self.build_features(sources, source_features))
         memory = self._model.encode(*self._pad(sources), **features)
-        return DeviceMemory(memory, self.device, None if shortlists is None else self._allowed(shortlists))
+        return OnDevice(memory, self.device, None if self.shortlist is None else self._allowed(self.shortlist, sources))
 
     @torch.inference_mode()
-    def start(self, memory: DeviceMemory, *, beam_size: int) -> DeviceState:
-        return DeviceState(self._model.start(memory.memory, beam_size=beam_size), self.device)
+    def start(self, memory: OnDevice, *, beam_size: int) -> OnDevice:
+        return OnDevice(self._model.start(memory.part, beam_size=beam_size), self.device)
 
     @torch.inference_mode()
     def top_k(
-        self,
-        tokens: Int[np.ndarray, "batch beam"],
-        memory: DeviceMemory,
-        state: DeviceState,
-        *,
-        k: int,
-        suppress_tokens: Sequence[int] = (),
-    ) -> TopK[DeviceState]:
+        self, tokens: LastTokens, memory: OnDevice, state: OnDevice, *, k: int, suppress_tokens: TokenIds = ()
+    ) -> TopK[OnDevice]:
         logits, after = self._step(tokens, memory, state)
-        log_probs, best = top_k_tokens(logits, k=k, suppress_tokens=suppress_tokens)
-        return log_probs, best, after
+        return *top_k_tokens(logits, k=k, suppress_tokens=suppress_tokens), after
 
     @torch.inference_mode()
     def sample(
-        self, tokens: Int[np.ndarray, "batch 1"], memory: DeviceMemory, state: DeviceState, *, step: SamplingStep
-    ) -> NextTokens[DeviceState]:
+        self, tokens: LastTokens, memory: OnDevice, state: OnDevice, *, step: SamplingStep
+    ) -> NextTokens[OnDevice]:
         logits, after = self._step(tokens, memory, state)
         sampled, log_probs = sample_next(logits[:, 0], step, TorchOperations)
         return sampled.cpu().numpy(), log_probs.cpu().numpy(), after
 
     def score(
-        self,
-        sources: Sequence[TokenIds],
-        targets: Sequence[TokenIds],
-        *,
-        penalty: LengthPenalty,
-        source_features: Sequence[Heads] = (),
+        self, sources: Sources, targets: Sources, *, penalty: LengthPenalty, source_features: Sequence[Heads] = ()
     ) -> list[Hypothesis]:
         if self._decoder_only:
             return self._score_continuations(sources, targets, penalty)
@@ -199,20 +163,18 @@ class TorchBackend:
             self._model, *self._pad(sources), outputs=outputs, penalty=penalty, source_features=features
         )
 
-    def build_features(self, sources: Sequence[TokenIds], heads: Sequence[Heads]) -> SourceFeatures | None:
+    def build_features(self, sources: Sources, heads: Sequence[Heads]) -> SourceFeatures | None:
         """Return the features of sources, given without end symbols, from the dependency heads of their words."""
         return build_source_features(sources, heads, self._word_starts).to(self.device) if heads else None
 
-    def _step(self, tokens: Int[np.ndarray, "batch beam"], memory: DeviceMemory, state: DeviceState) -> Any:
+    def _step(self, tokens: LastTokens, memory: OnDevice, state: OnDevice) -> Any:
         """Return the logits, minus infinity for tokens outside the shortlists, and the next state."""
-        logits, after = self._model.step(_to_device(self.device, tokens), memory.memory, state.state)
+        logits, after = self._model.step(_to_device(self.device, tokens), memory.part, state.part)
         if memory.allowed is not None:
             logits = logits.masked_fill(~memory.allowed[:, None], -math.inf)
-        return logits, DeviceState(after, self.device)
+        return logits, OnDevice(after, self.device)
 
-    def _score_continuations(
-        self, prompts: Sequence[TokenIds], targets: Sequence[TokenIds], penalty: LengthPenalty
-    ) -> list[Hypothesis]:
+    def _score_continuations(self, prompts: Sources, targets: Sources, penalty: LengthPenalty) -> list[Hypothesis]:
         pairs = list(zip(prompts, targets, strict=True))
         tokens, _ = pad_batch([[*prompt, *target[:-1]] for prompt, target in pairs], device=self.device)
         expected, _ = pad_batch(
@@ -224,15 +186,15 @@ class TorchBackend:
             for (prompt, target), row in zip(pairs, scored, strict=True)
         ]
 
-    def _allowed(self, shortlists: Shortlists) -> Bool[Tensor, "batch vocabulary"]:
+    def _allowed(self, shortlist: Shortlist, sources: Sources) -> Bool[Tensor, "batch vocabulary"]:
         """Return a mask of the allowed tokens of each sentence."""
         assert self._tokenizer is not None, "shortlists need the tokenizer"
-        allowed = torch.zeros(len(shortlists), len(self._tokenizer.target), dtype=torch.bool)
-        for row, tokens in zip(allowed, shortlists, strict=True):
-            row[torch.from_numpy(tokens).long()] = True
+        allowed = torch.zeros(len(sources), len(self._tokenizer.target), dtype=torch.bool)
+        for row, source in zip(allowed, sources, strict=True):
+            row[torch.from_numpy(shortlist.tokens_for(source)).long()] = True
         return allowed.to(self.device)
 
-    def _pad(self, sources: Sequence[TokenIds]) -> tuple[Tensor, Tensor]:
+    def _pad(self, sources: Sources) -> tuple[Tensor, Tensor]:
         """Return the padded sources, with end symbols for an encoder, and their lengths."""
         rows = sources if self._decoder_only else [[*ids, EOS] for ids in sources]
         return pad_batch(rows, device=self.device)

@@ -1,6 +1,7 @@
 """Arithmetic of CPU ensembles: mean probabilities, shortlists and exact top-k."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,9 +59,10 @@ class Stub:
         return self._logits, state
 
 
-def asked(*networks: Stub, shortlists=None, **options):
+def asked(*networks: Stub, shortlist=None, **options):
     together = CpuEnsemble(networks)
-    memory = together.encode([[4]], shortlists=shortlists)
+    together.shortlist = shortlist
+    memory = together.encode([[4]])
     log_probs, tokens, _ = together.top_k(
         np.zeros((1, 1), dtype=np.int32), memory, together.start(memory, beam_size=1), **options
     )
@@ -76,7 +78,7 @@ def test_token_probability_is_the_mean():
 
 
 def test_shortlist_probabilities_are_renormalized():
-    found = asked(ONE, OTHER, k=2, shortlists=[np.array([1, 2])])
+    found = asked(ONE, OTHER, k=2, shortlist=SimpleNamespace(tokens_for=lambda source: np.array([1, 2])))
     assert found == pytest.approx({1: 2 / 3, 2: 1 / 3})
 
 
