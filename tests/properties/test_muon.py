@@ -154,7 +154,7 @@ def test_head_matrices_are_orthogonalized_separately() -> None:
         torch.testing.assert_close(head, orthogonalize(alone), atol=1e-5, rtol=1e-5)
     parameter = torch.nn.Parameter(heads.clone())
     parameter.grad = torch.randn(3, 5, 7)
-    MuonWithAdamW([parameter], [], MuonConfig(learning_rate=0.1, weight_decay=0.0)).step()
+    build_optimizer(MuonConfig(learning_rate=0.1, weight_decay=0.0), torch.nn.ParameterList([parameter])).step()
     step = orthogonalize(parameter.grad + 0.95 * parameter.grad)
     torch.testing.assert_close(parameter.detach(), heads - 0.1 * 0.2 * math.sqrt(7) * step, atol=1e-5, rtol=1e-5)
 

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from dragoman.evaluation.metrics import Bleu, Chrf, check_aligned, corpus_score, sentence_scores
@@ -168,8 +169,8 @@ def _by_length(rows: Sequence[SentenceRow]) -> Iterable[GroupScores]:
 
 
 def _by_frequency(rows: Sequence[SentenceRow], frequencies: Mapping[str, int]) -> Iterable[WordAccuracy]:
-    groups = [range(low + 1, high + 1) for low, high in pairwise((-1, *FREQUENCY_BOUNDS, sys.maxsize))]
-    for group in groups:
+    for low, high in pairwise((-1, *FREQUENCY_BOUNDS, sys.maxsize)):
+        group = range(low + 1, high + 1)
         name = f"{group.start:,} to {group[-1]:,}" if group[-1] < sys.maxsize else f"{group.start:,} and more"
         name = {0: "never", 1: "once"}.get(group[-1], name)
 
@@ -189,16 +190,13 @@ def _by_kind(rows: Sequence[SentenceRow]) -> Iterable[WordAccuracy]:
 def _word_accuracy(
     name: str, rows: Sequence[SentenceRow], belongs: Callable[[frozenset[str], str], bool]
 ) -> WordAccuracy:
-    in_references = in_outputs = in_both = 0
-    for source, reference, output in rows:
-        source_words = frozenset(words(source))
-        expected, predicted = (
-            Counter(word for word in words(text) if belongs(source_words, word)) for text in (reference, output)
-        )
-        in_references += expected.total()
-        in_outputs += predicted.total()
-        in_both += (expected & predicted).total()
-    return WordAccuracy(name, in_references, in_outputs, in_both)
+    totals = Counter[str]()
+    for source, *texts in rows:
+        chosen = partial(belongs, frozenset(words(source)))
+        expected, predicted = (Counter(filter(chosen, words(text))) for text in texts)
+        found = {"references": expected, "outputs": predicted, "both": expected & predicted}
+        totals.update({place: counts.total() for place, counts in found.items()})
+    return WordAccuracy(name, totals["references"], totals["outputs"], totals["both"])
 
 
 def _group_scores(name: str, rows: Sequence[SentenceRow]) -> GroupScores:

@@ -6,7 +6,7 @@ Exact match and ROUGE are implemented as metrics of sacreBLEU, with signature, s
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, assert_never, final
@@ -103,18 +103,15 @@ def build_metric(metric: Metric, *, sentence_level: bool = False) -> SacrebleuMe
     match metric:
         case Bleu():
             return _build_bleu(metric, effective_order=sentence_level)
-        case Chrf():
-            return CHRF(char_order=metric.order, beta=metric.beta, lowercase=metric.lowercase)
-        case ChrfPlusPlus():
-            return CHRF(char_order=metric.order, word_order=2, beta=metric.beta, lowercase=metric.lowercase)
-        case Ter():
-            return TER(
-                case_sensitive=not metric.lowercase, normalized=metric.normalize, no_punct=not metric.punctuation
-            )
+        case Chrf() | ChrfPlusPlus():
+            words = 2 if isinstance(metric, ChrfPlusPlus) else 0
+            return CHRF(char_order=metric.order, word_order=words, beta=metric.beta, lowercase=metric.lowercase)
+        case Ter(lowercase=lowercase, normalize=normalize, punctuation=punctuation):
+            return TER(case_sensitive=not lowercase, normalized=normalize, no_punct=not punctuation)
         case ExactMatch():
-            return _ExactMatchMetric(lowercase=metric.lowercase)
+            return _build_exact_match(metric)
         case Rouge():
-            return _RougeMetric(variant=metric.variant, stemmer=metric.stemmer)
+            return _build_rouge(metric)
         case _:
             assert_never(metric)
 
@@ -145,10 +142,50 @@ def _build_bleu(metric: Bleu, *, effective_order: bool) -> BLEU:
         ) from error
 
 
-class _MeanMetric(SacrebleuMetric):
-    """Mean of the scores of the segments, in percent. The statistics of a segment are (score, 1)."""
+def _build_exact_match(metric: ExactMatch) -> "_MeanMetric":
+    def normalize(text: str) -> str:
+        return text.strip().lower() if metric.lowercase else text.strip()
 
-    name: str
+    def score(output: str, references: Sequence[str]) -> float:
+        return float(normalize(output) in map(normalize, references))
+
+    return _MeanMetric("exact", score, {"case": "lc" if metric.lowercase else "mixed"})
+
+
+def _build_rouge(metric: Rouge) -> "_MeanMetric":
+    """Build the F1 of rouge-score; with several references, the best counts."""
+    try:
+        from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
+        from rouge_score.tokenizers import DefaultTokenizer  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MissingExtraError(feature="ROUGE", extra="rouge") from error
+    name = f"rouge{metric.variant}"
+    scorer = RougeScorer([name], tokenizer=DefaultTokenizer(metric.stemmer))
+
+    def score(output: str, references: Sequence[str]) -> float:
+        return float(scorer.score_multi(references, output)[name].fmeasure)
+
+    facts = {"case": "lc", "stem": metric.stemmer, "average": "mean", "rouge-score": version("rouge-score")}
+    return _MeanMetric(f"ROUGE-{metric.variant}", score, facts)
+
+
+@final
+class _MeanSignature(Signature):
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self.info |= settings["facts"]
+
+
+@final
+class _MeanMetric(SacrebleuMetric):
+    """Mean score of the outputs against their references, in percent. The statistics of an output are (score, 1)."""
+
+    _SIGNATURE_TYPE: type[Signature] = _MeanSignature
+
+    def __init__(self, name: str, score: Callable[[str, Sequence[str]], float], facts: dict[str, Any]) -> None:
+        """`facts` is the part of the signature that tells the options."""
+        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU has no annotations
+        self.name, self.score, self.facts = name, score, facts
 
     def _preprocess_segment(self, sent: str) -> str:
         return sent
@@ -156,71 +193,15 @@ class _MeanMetric(SacrebleuMetric):
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
         return {"references": list(refs)}
 
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        return [self.score(hypothesis, ref_kwargs["references"]), 1.0]
+
     def _compute_score_from_stats(self, stats: Sequence[float]) -> SacrebleuScore:
         total, outputs = stats
         return SacrebleuScore(self.name, 100 * float(total) / float(outputs))
 
     def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> SacrebleuScore:
         return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
-
-
-@final
-class _ExactMatchSignature(Signature):
-    def __init__(self, settings: dict[str, Any]) -> None:
-        super().__init__(settings)
-        self.info["case"] = "lc" if settings["lowercase"] else "mixed"
-
-
-@final
-class _ExactMatchMetric(_MeanMetric):
-    """Percentage of outputs that equal one of their references."""
-
-    _SIGNATURE_TYPE: type[Signature] = _ExactMatchSignature
-    name = "exact"
-
-    def __init__(self, *, lowercase: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU has no annotations
-        self.lowercase = lowercase
-
-    def _preprocess_segment(self, sent: str) -> str:
-        text = sent.strip()
-        return text.lower() if self.lowercase else text
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        return [float(hypothesis in ref_kwargs["references"]), 1.0]
-
-
-@final
-class _RougeSignature(Signature):
-    def __init__(self, settings: dict[str, Any]) -> None:
-        super().__init__(settings)
-        self.info |= {"case": "lc", "stem": settings["stemmer"], "average": "mean"}
-        self.info["rouge-score"] = version("rouge-score")
-
-
-@final
-class _RougeMetric(_MeanMetric):
-    """Mean F1 of the outputs in percent, computed by rouge-score; with several references, the best F1 counts.
-
-    The corpus score is the mean over the outputs, as is usual for summaries.
-    """
-
-    _SIGNATURE_TYPE: type[Signature] = _RougeSignature
-
-    def __init__(self, *, variant: RougeVariant, stemmer: bool) -> None:
-        """Raises MissingExtraError if rouge-score is not installed."""
-        super().__init__()  # type: ignore[no-untyped-call]  # sacreBLEU has no annotations
-        try:
-            from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
-            from rouge_score.tokenizers import DefaultTokenizer  # type: ignore[import-untyped]
-        except ImportError as error:
-            raise MissingExtraError(feature="ROUGE", extra="rouge") from error
-        self.variant, self.stemmer, self.name = variant, stemmer, f"ROUGE-{variant}"
-        self._scorer = RougeScorer([f"rouge{variant}"], tokenizer=DefaultTokenizer(stemmer))
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        best = self._scorer.score_multi(ref_kwargs["references"], hypothesis)
-        return [float(best[f"rouge{self.variant}"].fmeasure), 1.0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,13 +254,8 @@ def check_aligned(
 
 
 def _score(computed: SacrebleuScore, scorer: SacrebleuMetric, metric: Metric) -> Score:
-    return Score(
-        metric=computed.name,
-        value=float(computed.score),
-        signature=str(scorer.get_signature()),
-        detail=computed._verbose,
-        higher_is_better=higher_is_better(metric),
-    )
+    signature, detail = str(scorer.get_signature()), computed._verbose
+    return Score(computed.name, float(computed.score), signature, detail, higher_is_better(metric))
 
 
 def perplexity(cross_entropy: float) -> float:

@@ -129,13 +129,13 @@ def _compare_metric(
     baseline, *_ = scored.values()
     rows = []
     for system, one in scored.items():
-        mean, interval = estimate_ci(one.resampled)
+        mean, interval = map(float, estimate_ci(one.resampled))
         tests: tuple[float | None, float | None, float | None] = (None, None, None)
         if one is not baseline:
             p_randomization = _randomization(scorer, baseline, one, seed=seed, trials=trials)
             tests = (one.score - baseline.score, _bootstrap(baseline, one), p_randomization)
         facts = (higher_is_better(metric), str(signature))
-        rows.append(PairedResult(system, name, one.score, float(mean), float(interval), *tests, *facts))
+        rows.append(PairedResult(system, name, one.score, mean, interval, *tests, *facts))
     return rows
 
 

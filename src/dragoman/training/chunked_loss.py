@@ -8,7 +8,8 @@ computes projection, loss and gradients in one pass. `chunked_loss` does the sam
 its own gradient.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -59,10 +60,27 @@ def label_smoothed_cross_entropy(
     return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
-def chunk_rows(vocabulary: int, matmul_dtype: torch.dtype, *, passes: int = 1) -> int:
-    """Return the number of tokens per chunk, each with logits from `passes` forward passes."""
-    rows = max(1, CHUNK_BYTES // (4 * vocabulary * passes))
-    return rows if matmul_dtype == torch.float32 or rows < ROW_MULTIPLE else rows - rows % ROW_MULTIPLE
+@dataclass(frozen=True)
+class _Chunk:
+    """Logits of a range of tokens, and their two factors; states and logits may end in rows of padding."""
+
+    tokens: slice
+    states: Tensor
+    weight: Tensor
+    logits: Tensor
+
+
+def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None, matmul_dtype: torch.dtype) -> Iterator[_Chunk]:
+    """Compute the logits of all tokens, one chunk at a time; each token may have hidden states of several passes."""
+    passes, tokens = math.prod(hidden.shape[:-2]), hidden.shape[-2]
+    rows = max(1, CHUNK_BYTES // (4 * len(weight) * passes))
+    if matmul_dtype != torch.float32 and rows >= ROW_MULTIPLE:
+        rows -= rows % ROW_MULTIPLE
+    weight, bias = weight.to(matmul_dtype), None if bias is None else bias.to(matmul_dtype)
+    for begin in range(0, tokens, rows):
+        chunk = slice(begin, min(begin + rows, tokens))
+        states = cast_rows(hidden[..., chunk, :], matmul_dtype)
+        yield _Chunk(chunk, states, weight, F.linear(states, weight, bias))
 
 
 class _Gradients:
@@ -73,17 +91,17 @@ class _Gradients:
         self.weight = torch.zeros_like(weight)
         self.bias = None if bias is None else torch.zeros_like(bias)
 
-    def add(self, chunk: slice, gradient: Tensor, states: Tensor, weight: Tensor) -> None:
-        """Add a chunk, given the gradient of its logits; `states` may end in rows of padding."""
+    def add(self, chunk: _Chunk, gradient: Tensor) -> None:
+        """Add a chunk, given the gradient of its logits without padding."""
         if self.bias is not None:
             self.bias += gradient.sum(dim=tuple(range(gradient.ndim - 1)))
-        self.add_products(chunk, cast_rows(gradient, weight.dtype), states, weight)
+        self.add_products(chunk, cast_rows(gradient, chunk.weight.dtype))
 
-    def add_products(self, chunk: slice, gradient: Tensor, states: Tensor, weight: Tensor) -> None:
+    def add_products(self, chunk: _Chunk, gradient: Tensor) -> None:
         """Add a chunk to the gradients of hidden states and weight, given a padded gradient of its logits."""
-        rows = self.hidden[..., chunk, :]
-        rows.copy_((gradient @ weight)[..., : rows.shape[-2], :])
-        self.weight += gradient.flatten(0, -2).t() @ states.flatten(0, -2)
+        rows = self.hidden[..., chunk.tokens, :]
+        rows.copy_((gradient @ chunk.weight)[..., : rows.shape[-2], :])
+        self.weight += gradient.flatten(0, -2).t() @ chunk.states.flatten(0, -2)
 
 
 Compute = Callable[[_Gradients | None], tuple[Tensor, Tensor]]
@@ -128,10 +146,8 @@ def fused_linear_cross_entropy(
 
     def compute(gradients: _Gradients | None) -> tuple[Tensor, Tensor]:
         sums = _CrossEntropySums(hidden, weight, bias, gradients, smoothing=smoothing, soft_targets=soft_targets)
-        cast = hidden.to(matmul_dtype), weight.to(matmul_dtype), None if bias is None else bias.to(matmul_dtype)
-        rows = chunk_rows(len(weight), matmul_dtype)
-        for begin in range(0, hidden.shape[0], rows):
-            sums.add(slice(begin, begin + rows), *cast, labels)
+        for chunk in _logit_chunks(hidden, weight, bias, matmul_dtype):
+            sums.add(chunk, labels[chunk.tokens])
         sums.add_uniform_gradient(hidden)
         return sums.value, sums.nll
 
@@ -158,34 +174,25 @@ class _CrossEntropySums:
     ) -> None:
         self.gradients, self.soft_targets = gradients, soft_targets
         self.soft_weight = 0.0 if soft_targets is None else soft_targets.weight
-        self.certainty = (1 - self.soft_weight) * (1 - smoothing)
-        self.uniform = (1 - self.soft_weight) * smoothing
+        self.certainty, self.uniform = (1 - self.soft_weight) * (1 - smoothing), (1 - self.soft_weight) * smoothing
         self.weight_sum = weight.float().sum(dim=0)
         self.bias_sum = 0.0 if bias is None else bias.float().sum()
-        self.value = hidden.new_zeros((), dtype=torch.float32)
-        self.nll = hidden.new_zeros((), dtype=torch.float32)
+        self.value, self.nll = hidden.new_zeros(2, dtype=torch.float32).unbind()
 
-    def add(self, chunk: slice, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> None:
-        rows, labels = hidden[chunk], labels[chunk]
-        padded = cast_rows(rows, rows.dtype)
-        logits = F.linear(padded, weight, bias)
-        soft = None
-        if self.soft_targets is not None:
-            soft = self.soft_targets.distribution(slice(chunk.start, chunk.start + len(rows)))
-        cpu_ops = cpu_ops_for(self.weight_sum) if logits.dtype in LOGIT_DTYPES else None
+    def add(self, chunk: _Chunk, labels: Tensor) -> None:
+        soft = None if self.soft_targets is None else self.soft_targets.distribution(chunk.tokens)
+        cpu_ops = cpu_ops_for(self.weight_sum) if chunk.logits.dtype in LOGIT_DTYPES else None
         if cpu_ops is not None:
-            self._add_by_cpu_ops(cpu_ops, logits, labels, soft)
-            if self.gradients is not None:
-                self.gradients.add_products(chunk, logits, padded, weight)
+            self._add_by_cpu_ops(cpu_ops, chunk, labels, soft)
             return
-        logits = logits[: len(rows)].float()
+        states, logits = (rows[: len(labels)].float() for rows in (chunk.states, chunk.logits))
         probs = logits.softmax(dim=-1)  # the one pass that computes exponentials
         likeliest = probs.amax(dim=-1, keepdim=True)  # at least 1/V, so its logarithm is exact enough
         log_normalizer = logits.amax(dim=-1, keepdim=True) - likeliest.log()
         label_log_probs = logits.gather(1, labels[:, None]) - log_normalizer
         self.nll -= label_log_probs.sum()
         # sum_v log p_v = sum_v z_v - V log Z: no further pass over the vocabulary.
-        mean_log_prob = (rows.float() @ self.weight_sum + self.bias_sum) / weight.shape[0] - log_normalizer[:, 0]
+        mean_log_prob = (states @ self.weight_sum + self.bias_sum) / logits.shape[1] - log_normalizer[:, 0]
         self.value -= self.certainty * label_log_probs.sum() + self.uniform * mean_log_prob.sum()
         if soft is not None:
             self._add_divergence(soft, torch.dot(soft.flatten(), (logits - log_normalizer).flatten()))
@@ -193,16 +200,16 @@ class _CrossEntropySums:
             probs.scatter_add_(1, labels[:, None], probs.new_full((len(labels), 1), -self.certainty))
             if soft is not None:
                 probs.sub_(soft, alpha=self.soft_weight)
-            self.gradients.add(chunk, probs, padded, weight)
+            self.gradients.add(chunk, probs)
 
     def _add_divergence(self, soft: Tensor, mean_log_prob: Tensor | float) -> None:
         r"""Add $KL(q \| p)$ of a chunk, given the mean of $\log p$ under $q$, summed over tokens."""
         log_soft = soft.clamp_min(torch.finfo(soft.dtype).tiny).log_()  # 0 log 0 is 0
         self.value += self.soft_weight * (torch.dot(soft.flatten(), log_soft.flatten()) - mean_log_prob)
 
-    def _add_by_cpu_ops(self, cpu_ops: Any, logits: Tensor, labels: Tensor, soft: Tensor | None) -> None:
-        """Add the loss of a chunk, and its gradient of the bias; overwrite the logits by their gradient."""
-        count = len(labels)
+    def _add_by_cpu_ops(self, cpu_ops: Any, chunk: _Chunk, labels: Tensor, soft: Tensor | None) -> None:
+        """Add a chunk; overwrite its logits by their gradient."""
+        logits, count = chunk.logits, len(labels)
         bias_gradient = None if self.gradients is None else self.gradients.bias
         nll, mean_log_prob, soft_log_prob = cpu_ops.cross_entropy(
             logits[:count], labels, self.certainty, soft, self.soft_weight, bias_gradient
@@ -212,6 +219,8 @@ class _CrossEntropySums:
         if soft is not None:
             self._add_divergence(soft, soft_log_prob)
         logits[count:] = 0
+        if self.gradients is not None:
+            self.gradients.add_products(chunk, logits)
 
     def add_uniform_gradient(self, hidden: Tensor) -> None:
         if self.gradients is None:
@@ -250,27 +259,24 @@ def chunked_loss(
     """
 
     def compute(gradients: _Gradients | None) -> tuple[Tensor, Tensor]:
-        value, nll = hidden.new_zeros((), dtype=torch.float32), hidden.new_zeros((), dtype=torch.float32)
-        cast_weight = weight.to(matmul_dtype)
-        cast_bias = None if bias is None else bias.to(matmul_dtype)
-        tokens, rows = hidden.shape[1], chunk_rows(len(weight), matmul_dtype, passes=len(hidden))
-        for begin in range(0, tokens, rows):
-            chunk = slice(begin, min(begin + rows, tokens))
-            states = cast_rows(hidden[:, chunk], matmul_dtype)
-            found = loss(F.linear(states, cast_weight, cast_bias)[:, : chunk.stop - begin].float(), chunk)
+        value, nll = hidden.new_zeros(2, dtype=torch.float32).unbind()
+        for chunk in _logit_chunks(hidden, weight, bias, matmul_dtype):
+            found = loss(chunk.logits[:, : chunk.tokens.stop - chunk.tokens.start].float(), chunk.tokens)
             value += found.value
             nll += found.negative_log_likelihood
             if gradients is not None:
-                gradients.add(chunk, found.gradient, states, cast_weight)
+                gradients.add(chunk, found.gradient)
         return value, nll
 
     return Loss(*_PrecomputedGradients.apply(hidden, weight, bias, compute))  # type: ignore[no-untyped-call]
 
 
-def label_smoothed_gradient(
-    probabilities: Logits, labels: Int[Tensor, " rows"], *, smoothing: float
-) -> Float[Tensor, "passes rows vocabulary"]:
-    r"""Return the gradient of label-smoothed cross-entropy in the logits, $p - (1-\epsilon)\,e_y - \epsilon/V$."""
+def label_smoothed_logit_loss(
+    log_probs: Logits, probabilities: Logits, labels: Int[Tensor, " rows"], *, smoothing: float
+) -> LogitLoss:
+    r"""Sum label-smoothed cross-entropy over passes and tokens, with gradient $p - (1-\epsilon)\,e_y - \epsilon/V$."""
+    index = labels[None, :, None].expand(len(log_probs), -1, 1)
+    nll = -log_probs.gather(2, index).sum()
     gradient = probabilities - smoothing / probabilities.shape[-1]
-    index = labels[None, :, None].expand(len(gradient), -1, 1)
-    return gradient.scatter_add_(2, index, gradient.new_full(index.shape, smoothing - 1))
+    gradient.scatter_add_(2, index, gradient.new_full(index.shape, smoothing - 1))
+    return LogitLoss((1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum(), nll, gradient)

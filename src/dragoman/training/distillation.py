@@ -32,7 +32,7 @@ from dragoman.training.chunked_loss import (
     chunked_loss,
     fused_linear_cross_entropy,
     label_smoothed_cross_entropy,
-    label_smoothed_gradient,
+    label_smoothed_logit_loss,
 )
 from dragoman.training.precision import Precision, cast_rows, output_matmul_dtype
 from dragoman.training.step import LossFunction, TrainableSeq2Seq, target_states
@@ -143,15 +143,14 @@ def distillation_logit_loss(
 ) -> LogitLoss:
     r"""Compute the equation and its gradient, to which the divergence adds $\lambda T (p - q)$."""
     log_probs = logits.log_softmax(dim=-1)
-    nll = -log_probs.gather(2, labels[None, :, None]).sum()
-    smoothed = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum()
-    gradient = (1 - weight) * label_smoothed_gradient(log_probs.exp(), labels, smoothing=smoothing)
+    hard = label_smoothed_logit_loss(log_probs, log_probs.exp(), labels, smoothing=smoothing)
     log_p = log_probs if temperature == 1 else (logits / temperature).log_softmax(dim=-1)
     log_q = (teacher / temperature).log_softmax(dim=-1)
     divergence = F.kl_div(log_p[0], log_q, reduction="sum", log_target=True)
+    gradient = hard.gradient.mul_(1 - weight)
     gradient += weight * temperature * (log_p.exp() - log_q.exp())
-    value = (1 - weight) * smoothed + weight * temperature**2 * divergence
-    return LogitLoss(value, nll, gradient)
+    value = (1 - weight) * hard.value + weight * temperature**2 * divergence
+    return LogitLoss(value, hard.negative_log_likelihood, gradient)
 
 
 @torch.no_grad()

@@ -76,7 +76,7 @@ class WorkerGroup:
     def all_reduce(self, numbers: Tensor) -> Tensor:
         """Sum a tensor over all workers, in place. Raises WorkerLostError."""
         if self.world_size > 1:
-            with self._collective():
+            with self.detect_lost_workers(collective=True):
                 dist.all_reduce(numbers)
         return numbers
 
@@ -101,7 +101,7 @@ class WorkerGroup:
         """Return the main worker's value; other workers may pass None. Raises WorkerLostError."""
         values: list[Any] = [value]
         if self.world_size > 1:
-            with self._collective():
+            with self.detect_lost_workers(collective=True):
                 dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
         return values[0]
 
@@ -111,22 +111,17 @@ class WorkerGroup:
             self.store.set(f"failure/{self.rank}", message)
 
     @contextmanager
-    def detect_lost_workers(self) -> Iterator[None]:
-        """Raise WorkerLostError where PyTorch fails because a worker ended; other errors pass."""
+    def detect_lost_workers(self, *, collective: bool = False) -> Iterator[None]:
+        """Raise WorkerLostError where PyTorch fails because a worker ended; other errors pass.
+
+        A `collective` operation fails for no other reason.
+        """
         try:
             yield
         except RuntimeError as error:
-            if self.world_size > 1 and _is_transport_error(error):
+            if collective or (self.world_size > 1 and _is_transport_error(error)):
                 raise WorkerLostError(self._failure_reason()) from error
             raise
-
-    @contextmanager
-    def _collective(self) -> Iterator[None]:
-        """Raise WorkerLostError where a collective operation fails."""
-        try:
-            yield
-        except RuntimeError as error:
-            raise WorkerLostError(self._failure_reason()) from error
 
     def _failure_reason(self) -> str:
         """Return the reason that a lost worker stored, if it had time to."""
@@ -159,10 +154,8 @@ def lead_workers(
     if own_rank is not None:
         store = _open_torchrun_store()
         store.set(_started_key(Path(message["folder"])), "")
-        with _process_group(_await_workers(store, own_rank.world_size), 0, own_rank.world_size, message=message) as (
-            workers,
-            _,
-        ):
+        store = _await_workers(store, own_rank.world_size)
+        with _process_group(store, 0, own_rank.world_size, message=message) as (workers, _):
             yield workers
         return
     if world_size == 1:
@@ -242,14 +235,12 @@ def _process_group(
 def _open_store(processes: WorkerProcesses) -> Any:
     """Open a store on the socket of the workers; a rendezvous of PyTorch would not notice a worker that has ended."""
     port = processes.socket.getsockname()[1]
-    store = dist.TCPStore(  # type: ignore[attr-defined]
-        LOCALHOST,
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        timeout=COLLECTIVE_TIMEOUT,
-        master_listen_fd=processes.socket.detach(),
-    )
+    options: dict[str, Any] = {
+        "timeout": COLLECTIVE_TIMEOUT,
+        "wait_for_workers": False,
+        "master_listen_fd": processes.socket.detach(),
+    }
+    store = dist.TCPStore(LOCALHOST, port, is_master=True, **options)  # type: ignore[attr-defined]
     return _await_workers(store, processes.world_size, check=processes.check_alive)
 
 

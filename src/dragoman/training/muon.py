@@ -9,13 +9,12 @@ as large as AdamW's, so that one learning rate serves both.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, final
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
 from dragoman.array_types import Float
 from dragoman.config import Config
@@ -86,42 +85,37 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 
 @final
 class MuonWithAdamW(torch.optim.Optimizer):
-    """Muon for `matrices`, AdamW (Loshchilov and Hutter, 2019) without decay for `rest`; one learning rate."""
+    """Muon for `matrices`; `adamw` (Loshchilov and Hutter, 2019) for the other parameters, with one learning rate."""
 
     def __init__(
         self,
-        matrices: Iterable[nn.Parameter],
-        rest: Iterable[nn.Parameter],
+        matrices: list[nn.Parameter],
+        adamw: torch.optim.Optimizer,
         config: MuonConfig,
         *,
         matmul_dtype: torch.dtype = torch.float32,
         workers: WorkerGroup = SINGLE_WORKER,
     ) -> None:
         """`matmul_dtype` is the number format of the iteration, whose matrices are distributed over `workers`."""
-        self.matmul_dtype, self.workers = matmul_dtype, workers
-        groups = [{"params": list(params), "muon": muon} for params, muon in ((matrices, True), (rest, False))]
-        self.config = config
-        super().__init__([group for group in groups if group["params"]], {"lr": config.learning_rate})
+        self.adamw, self.config, self.matmul_dtype, self.workers = adamw, config, matmul_dtype, workers
+        super().__init__([{"params": matrices}, *adamw.param_groups], {"lr": config.learning_rate})
+        self.state = adamw.state
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update all parameters that have a gradient."""
         assert closure is None, "the loss is computed before the step"
-        for group in self.param_groups:
-            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-            if group["muon"]:
-                self._muon_step(parameters, group)
-            else:
-                self._adamw_step(parameters, group)
+        self._muon_step(self.param_groups[0])
+        self.adamw.step()
 
-    def _muon_step(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
+    def _muon_step(self, group: dict[str, Any]) -> None:
         """Orthogonalize the Nesterov momentum of all matrices of the same shape at once, and step.
 
         A sharded matrix is gathered by every worker, one at a time. No parameter changes before all workers have
         finished, so that a lost worker leaves the whole step undone.
         """
         by_shape: dict[object, list[nn.Parameter]] = {}
-        for parameter in parameters:
+        for parameter in (one for one in group["params"] if one.grad is not None):
             by_shape.setdefault(parameter if is_shard(parameter) else parameter.shape, []).append(parameter)
         decay, steps = self.config.momentum, list[tuple[nn.Parameter, Tensor]]()
         for same_shape in by_shape.values():
@@ -145,34 +139,6 @@ class MuonWithAdamW(torch.optim.Optimizer):
         """Return the momentum including the current gradient."""
         before = self.state.get(parameter, {}).get("momentum")
         return _accumulate(parameter.grad, torch.zeros_like(parameter) if before is None else before, decay)
-
-    def _adamw_step(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
-        """Algorithm 2 of Loshchilov and Hutter without decay, in one pass over each parameter."""
-        states = [self._moments(parameter) for parameter in parameters]
-        beta, gamma = self.config.betas
-        adamw(
-            [*parameters],
-            [parameter.grad for parameter in parameters if parameter.grad is not None],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
-            [],
-            [state["step"] for state in states],
-            fused=True,
-            amsgrad=False,
-            maximize=False,
-            beta1=beta,
-            beta2=gamma,
-            lr=group["lr"],
-            weight_decay=0.0,
-            eps=self.config.epsilon,
-        )
-
-    def _moments(self, parameter: nn.Parameter) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[parameter]
-        if not state:
-            state["step"] = torch.tensor(0.0, device=parameter.device)
-            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-        return state
 
 
 def _accumulate(gradient: Tensor | None, momentum: Tensor, decay: float) -> Tensor:

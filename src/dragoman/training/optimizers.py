@@ -78,9 +78,9 @@ def build_optimizer(
             return _AdamW(_decay_groups(model, config.weight_decay), lr=lr, betas=betas, eps=eps, fused=True)
         case MuonConfig():
             matrices = hidden_matrices(model)
-            matrix_ids = {id(matrix) for matrix in matrices}
-            rest = [parameter for parameter in model.parameters() if id(parameter) not in matrix_ids]
-            return MuonWithAdamW(matrices, rest, config, matmul_dtype=matmul_dtype, workers=workers)
+            rest = [{"params": _others(model, matrices)}]
+            adamw = _AdamW(rest, lr=lr, betas=betas, eps=eps, weight_decay=0.0, fused=True)
+            return MuonWithAdamW(matrices, adamw, config, matmul_dtype=matmul_dtype, workers=workers)
         case _:
             assert_never(config)
 
@@ -110,8 +110,9 @@ def restore_optimizer(optimizer: Optimizer, model: nn.Module, tensors: Mapping[s
                 part: value.to(parameter.device, copy=True) if part == "step" else place_like(value, parameter).clone()
                 for part, value in parts.items()
             }
-    for group in optimizer.param_groups if isinstance(optimizer, MuonWithAdamW) else ():
-        needed = "momentum" if group["muon"] else "step"
+    if not isinstance(optimizer, MuonWithAdamW):
+        return
+    for group, needed in zip(optimizer.param_groups, ("momentum", "step"), strict=True):
         if any(needed not in optimizer.state.get(parameter, {needed: None}) for parameter in group["params"]):
             raise RunError(
                 "the checkpoint is from a version that trained other parameters with Muon; train again with this one"
@@ -133,7 +134,10 @@ def bypass_compiler() -> None:
 
 def _decay_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
     table_ids = lookup_parameters(model)
-    decayed = [p for p in model.parameters() if p.ndim >= 2 and id(p) not in table_ids]
-    decayed_ids = {id(p) for p in decayed}
-    rest = [p for p in model.parameters() if id(p) not in decayed_ids]
-    return [{"params": decayed, "weight_decay": decay}, {"params": rest, "weight_decay": 0.0}]
+    decayed = [parameter for parameter in model.parameters() if parameter.ndim >= 2 and id(parameter) not in table_ids]
+    return [{"params": decayed, "weight_decay": decay}, {"params": _others(model, decayed), "weight_decay": 0.0}]
+
+
+def _others(model: nn.Module, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
+    ids = {id(parameter) for parameter in parameters}
+    return [parameter for parameter in model.parameters() if id(parameter) not in ids]

@@ -24,7 +24,7 @@ from dragoman.training.chunked_loss import (
     Loss,
     chunked_loss,
     label_smoothed_cross_entropy,
-    label_smoothed_gradient,
+    label_smoothed_logit_loss,
 )
 from dragoman.training.precision import Precision, output_matmul_dtype
 from dragoman.training.step import LossFunction, TrainableSeq2Seq, target_states
@@ -77,16 +77,13 @@ def r_drop_logit_loss(
 
     To the gradient of cross-entropy it adds $p\,(d - KL(p \| q)) + p - q$ with $d = \log p - \log q$.
     """
-    chunk_labels = labels[chunk]
     log_probs = logits.log_softmax(dim=-1)
     probabilities = log_probs.exp()
-    label_log_probs = log_probs.gather(2, chunk_labels[None, :, None].expand(2, -1, 1))
-    nll = -label_log_probs.sum() / 2
-    smoothed = (1 - smoothing) * nll - smoothing * log_probs.mean(dim=-1).sum() / 2
+    both = label_smoothed_logit_loss(log_probs, probabilities, labels[chunk], smoothing=smoothing)
     difference = probabilities[0] - probabilities[1]
     log_ratio = log_probs[0] - log_probs[1]
     log_ratios = torch.stack([log_ratio, -log_ratio])
     divergence = (probabilities * log_ratios).sum(dim=-1, keepdim=True)
-    gradient = label_smoothed_gradient(probabilities, chunk_labels, smoothing=smoothing).div_(2)
+    gradient = both.gradient.div_(2)
     gradient += weight / 4 * (probabilities * (log_ratios - divergence) + torch.stack([difference, -difference]))
-    return LogitLoss(smoothed + weight / 4 * divergence.sum(), nll, gradient)
+    return LogitLoss(both.value / 2 + weight / 4 * divergence.sum(), both.negative_log_likelihood / 2, gradient)
