@@ -153,7 +153,7 @@ SENTENCES = [
 def stores(tmp_path, settings_=None) -> tuple[TokenStore, TextStore, Tokenizer]:
     chosen = settings_ or BpeConfig(vocab_size=300)
     store = TextStore.build(tmp_path / "texts", SENTENCES)
-    tokenizer = Tokenizer.train(store.pairs, chosen)
+    tokenizer = Tokenizer.train(lambda: iter(store), chosen)
     return tokenize_texts(store, tokenizer, tmp_path, max_source_length=31, max_target_length=29), store, tokenizer
 
 
@@ -189,7 +189,7 @@ def test_epochs_differ_and_repeat(tmp_path):
 
 def test_overlong_noisy_sources_stay_unchanged(tmp_path):
     text = TextStore.build(tmp_path / "texts", SENTENCES)
-    tokenizer = Tokenizer.train(text.pairs, BpeConfig(vocab_size=300))
+    tokenizer = Tokenizer.train(lambda: iter(text), BpeConfig(vocab_size=300))
     longest = max(len(tokenizer.source.encode(one.source)) for one in SENTENCES)
     store = tokenize_texts(text, tokenizer, tmp_path, max_source_length=longest, max_target_length=29)
     anew = retokenize_epoch(store, text, tokenizer, tmp_path, noise=NoiseConfig(uppercase=1.0), seed=1, epoch=0)

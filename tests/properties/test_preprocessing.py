@@ -16,7 +16,7 @@ from dragoman.data.cleaning_rules import CleaningReport, leak_key
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
-from dragoman.data.preprocessing.pipeline import SequentialRunner, clean_in_blocks
+from dragoman.data.preprocessing.pipeline import clean_in_blocks, run_sequentially
 from dragoman.data.readers.parallel import Example, read_corpus
 from dragoman.data.splits import default_valid_size
 from dragoman.errors import DataError
@@ -30,7 +30,7 @@ pairs = st.lists(st.tuples(words, words), min_size=1, max_size=60)
 class ReversedRunner:
     """Runner that begins with the last task."""
 
-    def run(self, function: Callable[..., Tree], tasks: Sequence[object]) -> list[Tree]:
+    def __call__(self, function: Callable[..., Tree], tasks: Sequence[object]) -> list[Tree]:
         return [function(task) for task in reversed(tasks)][::-1]
 
 
@@ -68,7 +68,7 @@ def check(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
     """Compare preprocessing in blocks of `size` pairs with plain cleaning, or check that both refuse the corpus."""
     data = parse(DataConfig, tree)
     train, valid, report = clean_plainly(data, seed=seed)
-    for number, runner in enumerate((SequentialRunner(), ReversedRunner())):
+    for number, runner in enumerate((run_sequentially, ReversedRunner())):
         work = folder / f"work{number}"
         if len(train) < 8 or not valid:
             with pytest.raises(DataError, match=r"examples are left|to learn from|for training|no pair of texts"):
@@ -124,7 +124,7 @@ def test_complete_parts_are_reused(tmp_path, monkeypatch):
         def __init__(self, at: int) -> None:
             self.left = at
 
-        def run(self, function: Callable[..., Tree], tasks: Sequence[object]) -> list[Tree]:
+        def __call__(self, function: Callable[..., Tree], tasks: Sequence[object]) -> list[Tree]:
             found = []
             for task in tasks:
                 if self.left == 0:
@@ -136,12 +136,12 @@ def test_complete_parts_are_reused(tmp_path, monkeypatch):
     def run(work: Path, runner: object):
         return clean_in_blocks(data, work, seed=3, runner=runner, size=13)  # type: ignore[arg-type]
 
-    whole = run(tmp_path / "whole", SequentialRunner())
-    for at in range(1, 33, 3):
+    whole = run(tmp_path / "whole", run_sequentially)
+    for at in range(1, 17, 2):
         work = tmp_path / f"killed{at}"
         with pytest.raises(KeyboardInterrupt):
             run(work, KilledEngine(at))
-        again = run(work, SequentialRunner())
+        again = run(work, run_sequentially)
         assert list(again.texts.examples()) == list(whole.texts.examples())
         assert list(again.valid) == list(whole.valid)
         assert again.report == whole.report
@@ -151,7 +151,7 @@ def test_complete_parts_are_reused(tmp_path, monkeypatch):
 def test_joined_datasets_are_one_and_damage_is_detected(tmp_path):
     write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)])
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 1})
-    found = clean_in_blocks(data, tmp_path / "work", seed=3, runner=SequentialRunner(), size=7)
+    found = clean_in_blocks(data, tmp_path / "work", seed=3, runner=run_sequentially, size=7)
     assert len(found.shards) == 6
     assert TextStore(found.texts.folder).pair(23) == found.texts.pair(23)
     assert sum(len(TextStore(shard / "texts")) for shard in found.shards) == len(found.texts) == 40
@@ -170,7 +170,7 @@ def test_training_from_files_uses_the_same_texts(tmp_path):
     write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)] * 2)
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 5})
     prepared = prepare_data(data, tmp_path / "cache", seed=3)
-    cleaned = clean_in_blocks(data, tmp_path / "work", seed=3, runner=SequentialRunner(), size=7)
+    cleaned = clean_in_blocks(data, tmp_path / "work", seed=3, runner=run_sequentially, size=7)
     assert list(prepared.train.examples()) == list(cleaned.texts.examples())
     assert list(prepared.valid) == list(cleaned.valid)
     assert (prepared.report, prepared.notes, prepared.ends) == (cleaned.report, cleaned.notes, cleaned.ends)

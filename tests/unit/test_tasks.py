@@ -163,7 +163,7 @@ def test_recorded_loss_equals_that_of_the_generator(place):
     scores = json.loads((place / "pairs" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "pairs")
     materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
-    prompts, continuations = zip(*materials.texts.valid.pairs(), strict=True)
+    prompts, continuations = zip(*materials.texts.valid, strict=True)
     found = dragoman.load(folder.path, device="cpu").perplexity(continuations, prompts=prompts)
     assert scores[0]["value"] == pytest.approx(found.nats_per_token, rel=1e-5)
 

@@ -66,11 +66,11 @@ def prepare(
 
 
 def _engine(name: EngineName, workers: int | None) -> AbstractContextManager[TaskRunner]:
-    from dragoman.data.preprocessing.pipeline import SequentialRunner
+    from dragoman.data.preprocessing.pipeline import run_sequentially
     from dragoman.data.preprocessing.ray_runner import ray_runner
 
     if name == "single":
-        return nullcontext(SequentialRunner())
+        return nullcontext(run_sequentially)
     return ray_runner(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count()))
 
 

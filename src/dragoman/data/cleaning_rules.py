@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field
 
@@ -53,6 +53,11 @@ class SamplePair:
     source: str
     target: str
 
+    @classmethod
+    def of(cls, example: Example) -> Self:
+        """Return the sample of a pair."""
+        return cls(example.line, _shorten(example.source), _shorten(example.target))
+
 
 @dataclass
 class RuleResult:
@@ -78,7 +83,7 @@ class CleaningReport:
         result.removed = removes
         result.count += 1
         if len(result.samples) < MAX_SAMPLES:
-            result.samples.append(SamplePair(example.line, _shorten(example.source), _shorten(example.target)))
+            result.samples.append(SamplePair.of(example))
 
     def merge(self, later: "CleaningReport", *, before: int) -> None:
         """Add the report of a later part of the corpus, with `before` lines before it; `kept` stays unchanged."""

@@ -11,6 +11,7 @@ any size.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -112,15 +113,14 @@ def masked_lm_stream(
     `texts`. Raises ConfigError if a text of that length exceeds the budget.
     """
     chunks = _split(texts, context_length, budget)
-    lengths = chunks.lengths
 
     def epoch_of(epoch: int) -> Epoch[TextBatch]:
         def draw(index: int, rows: Rows) -> Uniform:
             # A seed sequence that ends in 0 equals the sequence without its last number.
             return np.random.default_rng([seed, epoch, index + 1]).random(chunks.draw_shape(rows))
 
-        batches = plan_batches(lengths, lengths, budget=budget, seed=seed, epoch=epoch)
-        return _epoch(chunks, batches, draw, masking=masking, vocab_size=vocab_size)
+        batches = plan_batches(chunks.lengths, chunks.lengths, budget=budget, seed=seed, epoch=epoch)
+        return Epoch(batches, partial(_mask, chunks, draw, masking, vocab_size))
 
     return EpochStream(epoch_of)
 
@@ -130,7 +130,6 @@ def masked_lm_in_order(
 ) -> Iterator[TextBatch]:
     """Yield all texts once, by length, always with the same masks, for validation."""
     chunks = _split(texts, context_length, budget)
-    lengths = chunks.lengths
 
     def draw(_: int, rows: Rows) -> Uniform:
         draws = np.zeros(chunks.draw_shape(rows))
@@ -139,23 +138,21 @@ def masked_lm_in_order(
             draws[:, place, : own[1]] = np.random.default_rng(row).random(own)
         return draws
 
-    batches = plan_batches_in_order(lengths, lengths, budget=budget)
-    return iter(_epoch(chunks, batches, draw, masking=masking, vocab_size=vocab_size))
+    batches = plan_batches_in_order(chunks.lengths, chunks.lengths, budget=budget)
+    return iter(Epoch(batches, partial(_mask, chunks, draw, masking, vocab_size)))
 
 
-def _epoch(
+def _mask(
     chunks: TextChunks,
-    batches: list[Rows],
     draw: Callable[[int, Rows], Uniform],
-    *,
     masking: MaskingConfig,
     vocab_size: int,
-) -> Epoch[TextBatch]:
-    def make(index: int, rows: Rows) -> TextBatch:
-        batch = mask_tokens(chunks.texts, rows, draw(index, rows), masking=masking, vocab_size=vocab_size)
-        return replace(batch, rows=chunks.origins[rows])
-
-    return Epoch(batches, make)
+    index: int,
+    rows: Rows,
+) -> TextBatch:
+    """Return a batch, given its number and its rows."""
+    batch = mask_tokens(chunks.texts, rows, draw(index, rows), masking=masking, vocab_size=vocab_size)
+    return replace(batch, rows=chunks.origins[rows])
 
 
 def _split(texts: RaggedArray, context_length: int, budget: int) -> TextChunks:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from dragoman.data.datasets.document_store import DocumentStore
-from dragoman.data.datasets.text import DocumentRange, TextDataConfig, prepare_text, tokenize_documents
+from dragoman.data.datasets.text import DocumentRange, DocumentStore, TextDataConfig, prepare_text, tokenize_documents
 from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
 from dragoman.tasks.task import (
     RunFiles,

@@ -129,8 +129,8 @@ def test_large_validation_set_is_sampled(place, folder, monkeypatch):
     assert 0 < len(sample.texts.valid) < len(data.texts.valid)
     assert 0 < len(sample.valid) < len(data.valid)
     assert ratios["valid"] > 1
-    known = dict(data.texts.valid.pairs())
-    assert all(known[source] == target for source, target in sample.texts.valid.pairs())
+    known = dict(data.texts.valid)
+    assert all(known[source] == target for source, target in sample.texts.valid)
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=400))

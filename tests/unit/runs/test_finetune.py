@@ -35,7 +35,7 @@ def tree_from(initial: RunFolder, **changed: object) -> dict:
 
 def texts(tmp_path: Path) -> Pairs:
     store = TextStore.build(tmp_path / "texts", [Example(*pair, line) for line, pair in enumerate(NEW, start=1)])
-    return store.pairs
+    return lambda: iter(store)
 
 
 def test_tokenizer_model_and_weights_are_inherited(initial, tmp_path):

@@ -169,7 +169,7 @@ def test_run_with_trees_is_trained_scored_and_loaded(place, tmp_path):
     outcome = train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
     assert outcome.steps == 5
     translator = dragoman.load(tmp_path / "run", device="cpu")
-    pairs = list(materials.texts.test.pairs())
+    pairs = list(materials.texts.test)
     sources = [source for source, _ in pairs]
     outputs = translator.translate(sources, beam_size=2, source_features=[tree_of(source) for source in sources])
     from dragoman.evaluation import Chrf, corpus_score

@@ -9,36 +9,11 @@ import torch
 
 from dragoman.array_types import Rows
 from dragoman.data.batching.batch_streams import EpochStream
-from dragoman.data.batching.in_memory_batches import example_stream, examples_in_order
+from dragoman.data.batching.in_memory_batches import example_stream, examples_in_order, pad_batch
 from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
 from dragoman.data.batching.token_budget_batches import LengthArray
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
-
-
-def collate_prompts(store: TokenStore, rows: Rows) -> TextBatch:
-    """Return pairs as source ids, BOS, target ids, of which target ids and EOS are predicted."""
-    sources = store.source_lengths[rows].astype(np.int64)
-    lengths = sources + store.target_lengths[rows] + 1
-    each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
-    tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
-    store.source.fill(rows, tokens)
-    tokens[each, sources] = BOS
-    targets = np.full((len(rows), int(store.target_lengths[rows].max())), PAD, dtype=np.int64)
-    store.target.fill(rows, targets)
-    row, column = np.nonzero(np.arange(targets.shape[1]) < store.target_lengths[rows][:, None])
-    tokens[row, sources[row] + 1 + column] = targets[row, column]
-    labels = np.full_like(tokens, PAD)
-    labels[:, :-1] = tokens[:, 1:]
-    labels[each, lengths - 1] = EOS
-    real = columns < lengths[:, None]
-    return TextBatch(
-        tokens=torch.from_numpy(tokens),
-        labels=torch.from_numpy(labels),
-        loss_mask=torch.from_numpy(real & (columns >= sources[:, None])),
-        document_ids=torch.from_numpy(np.where(real, 0, PADDING_DOCUMENT)),
-        rows=rows,
-    )
 
 
 @final
@@ -54,8 +29,27 @@ class PromptDataset:
         return self.store.source_lengths + self.store.target_lengths + 1
 
     def collate(self, rows: Rows) -> TextBatch:
-        """Return the pairs of `rows`, padded to the longest of them."""
-        return collate_prompts(self.store, rows)
+        """Return pairs as source ids, BOS, target ids, of which target ids and EOS are predicted."""
+        store, lengths = self.store, self.lengths[rows].astype(np.int64)
+        sources = store.source_lengths[rows].astype(np.int64)
+        each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
+        tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
+        store.source.fill(rows, tokens)
+        tokens[each, sources] = BOS
+        targets = pad_batch(store.target, rows, padding=PAD)
+        row, column = np.nonzero(np.arange(targets.shape[1]) < store.target_lengths[rows][:, None])
+        tokens[row, sources[row] + 1 + column] = targets[row, column]
+        labels = np.full_like(tokens, PAD)
+        labels[:, :-1] = tokens[:, 1:]
+        labels[each, lengths - 1] = EOS
+        real = columns < lengths[:, None]
+        return TextBatch(
+            tokens=torch.from_numpy(tokens),
+            labels=torch.from_numpy(labels),
+            loss_mask=torch.from_numpy(real & (columns >= sources[:, None])),
+            document_ids=torch.from_numpy(np.where(real, 0, PADDING_DOCUMENT)),
+            rows=rows,
+        )
 
 
 def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int) -> EpochStream[TextBatch]:

@@ -1,8 +1,9 @@
 """Labeled texts as ids and batches; a text is read between BOS and EOS."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self, final
 
@@ -63,9 +64,10 @@ class Labels:
     def __len__(self) -> int:
         return len(self.names)
 
-    def id_of(self, label: str) -> int | None:
-        """Return the id of a label, or None for an unknown label."""
-        return self.names.index(label) if label in self.names else None
+    @cached_property
+    def ids(self) -> Mapping[str, int]:
+        """Id of each label."""
+        return {name: index for index, name in enumerate(self.names)}
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError if it cannot be written."""
@@ -114,7 +116,7 @@ class LabeledDataset(RaggedExamples):
     @classmethod
     def build(cls, examples: Sequence[LabeledText], encode: Encode, labels: Labels, *, max_length: int) -> Self:
         """Encode the texts; texts with unknown labels are left out, because they have no loss."""
-        known = [(example, found) for example in examples if (found := labels.id_of(example.label)) is not None]
+        known = [(example, labels.ids[example.label]) for example in examples if example.label in labels.ids]
         encoded = encode([example.text for example, _ in known])
         return cls(
             tokens=to_ragged([wrap_in_bos_eos(ids, max_length=max_length) for ids in encoded]),

@@ -7,9 +7,10 @@ it is complete.
 import hashlib
 import json
 import mmap
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, final
 
@@ -218,6 +219,58 @@ class RaggedArray:
         before = np.where(places < rows[:, None], self.lengths.take(places, mode="clip"), 0)
         starts: NDArray[np.int64] = self._starts[rows // _STRIDE] + before.sum(axis=1, dtype=np.int64)
         return starts
+
+
+class RaggedStore:
+    """Base class of stores: named columns of sequences, and where each row comes from."""
+
+    format: str
+    names: tuple[str, ...]
+
+    def __init__(self, folder: Path) -> None:
+        """Open a store. Raises DataError if it is missing, damaged, cut off or of another version."""
+        columns = Columns(folder, self.format)
+        self.folder, self.header = folder, columns.header
+        shards = [columns] if "shards" not in columns.header else _open_shards(columns, self.format)
+        self.arrays = tuple(
+            RaggedArray(
+                ConcatenatedArray([shard.column(f"{name}.values") for shard in shards]),
+                columns.column(f"{name}.lengths"),
+            )
+            for name in self.names
+        )
+        self.origins = columns.column(ORIGINS)
+        if not all(array.is_consistent(len(self.origins)) for array in self.arrays):
+            raise columns.damaged_error("its files do not fit each other")
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.origins)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash that is equal for stores with the same rows in the same order."""
+        return str(self.header["fingerprint"])
+
+
+def _open_shards(columns: Columns, format_name: str) -> list[Columns]:
+    found = []
+    for name, fingerprint in columns.header["shards"]:
+        shard = Columns(Path(os.path.normpath(columns.folder / name)), format_name)
+        if shard.header["fingerprint"] != fingerprint:
+            raise columns.damaged_error(f"{name} is not the shard that was concatenated")
+        found.append(shard)
+    return found
+
+
+def ragged_columns(name: str, sequences: Sequence[Sequence[int]], dtype: str) -> dict[str, Numbers]:
+    """Return sequences as the columns of a store."""
+    if sequences and isinstance(sequences[0], bytes):
+        values: Numbers = np.frombuffer(b"".join(sequences), dtype=np.uint8)  # type: ignore[arg-type]
+    else:
+        values = np.fromiter(chain.from_iterable(sequences), dtype=dtype)
+    lengths = np.fromiter(map(len, sequences), dtype=np.int32, count=len(sequences))
+    return {f"{name}.values": values, f"{name}.lengths": lengths}
 
 
 def id_dtype(vocab_size: int | None) -> str:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -18,12 +17,11 @@ from dragoman.data.batching.corpus_mixing import permute_indices
 from dragoman.data.datasets.memory_map import (
     CHUNK,
     ORIGINS,
-    Columns,
-    ConcatenatedArray,
     Numbers,
-    RaggedArray,
+    RaggedStore,
     chunked,
     id_dtype,
+    ragged_columns,
     write_columns,
 )
 from dragoman.data.readers.parallel import Example
@@ -32,26 +30,12 @@ Chunk = tuple[Sequence[Sequence[int]], Sequence[Sequence[int]], Sequence[int]]
 """Sources, targets and origins of several pairs."""
 
 
-class _PairStore:
-    """Files of a store of pairs and their checks."""
-
-    format: str
+class _PairStore(RaggedStore):
+    names = ("source", "target")
 
     def __init__(self, folder: Path) -> None:
-        """Open a store. Raises DataError if it is missing, damaged, cut off or of another version."""
-        columns = Columns(folder, self.format)
-        self.folder, self.header = folder, columns.header
-        shards = [columns] if "shards" not in columns.header else _open_shards(columns, self.format)
-        self.source, self.target = (
-            RaggedArray(
-                ConcatenatedArray([shard.column(f"{side}.values") for shard in shards]),
-                columns.column(f"{side}.lengths"),
-            )
-            for side in ("source", "target")
-        )
-        self.origins = columns.column(ORIGINS)
-        if not all(side.is_consistent(len(self.origins)) for side in (self.source, self.target)):
-            raise columns.damaged_error("its files do not fit each other")
+        super().__init__(folder)
+        self.source, self.target = self.arrays
 
     @classmethod
     def concat(cls, folder: Path, shards: Sequence[Path], *, facts: Mapping[str, Any] | None = None) -> Self:
@@ -67,15 +51,6 @@ class _PairStore:
         header = {"format": cls.format, "fingerprint": digest, "shards": names, **(facts or {})}
         write_columns(folder, chunks, dtypes=dtypes, header=header)
         return cls(folder)
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.origins)
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash that is equal for stores with the same pairs in the same order."""
-        return str(self.header["fingerprint"])
 
 
 @final
@@ -138,14 +113,10 @@ class TextStore(_PairStore):
         sides = (self.source.rows(start, stop), self.target.rows(start, stop))
         return ((source.tobytes().decode(), target.tobytes().decode()) for source, target in zip(*sides, strict=True))
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield all pairs, for `Tokenizer.train`."""
-        return iter(self)
-
     def sample(self, max_pairs: int, *, seed: int) -> Callable[[], Iterator[tuple[str, str]]]:
         """Return a function that yields all pairs, or `max_pairs` of them drawn by `seed`, in order."""
         if len(self) <= max_pairs:
-            return self.pairs
+            return lambda: iter(self)
         rows = np.sort(permute_indices(np.arange(max_pairs), len(self), seed=(seed,)))
         return lambda: (self.pair(row) for row in rows.tolist())
 
@@ -190,23 +161,11 @@ class TokenStore(_PairStore):
         return self.source.row(index), self.target.row(index)
 
 
-def _open_shards(columns: Columns, format_name: str) -> list[Columns]:
-    found = []
-    for name, fingerprint in columns.header["shards"]:
-        shard = Columns(Path(os.path.normpath(columns.folder / name)), format_name)
-        if shard.header["fingerprint"] != fingerprint:
-            raise columns.damaged_error(f"{name} is not the shard that was concatenated")
-        found.append(shard)
-    return found
-
-
 def _write(folder: Path, chunks: Iterable[Chunk], *, dtype: str, header: dict[str, Any]) -> None:
     columns = (
         {
-            "source.values": _flatten(sources, dtype),
-            "source.lengths": _lengths(sources),
-            "target.values": _flatten(targets, dtype),
-            "target.lengths": _lengths(targets),
+            **ragged_columns("source", sources, dtype),
+            **ragged_columns("target", targets, dtype),
             ORIGINS: np.asarray(origins, dtype=np.int64),
         }
         for sources, targets, origins in chunks
@@ -217,13 +176,3 @@ def _write(folder: Path, chunks: Iterable[Chunk], *, dtype: str, header: dict[st
 def _dtypes(dtype: str) -> dict[str, str]:
     sides = {"source.values": dtype, "source.lengths": "int32", "target.values": dtype, "target.lengths": "int32"}
     return {**sides, ORIGINS: "int64"}
-
-
-def _flatten(sequences: Sequence[Sequence[int]], dtype: str) -> Numbers:
-    if sequences and isinstance(sequences[0], bytes):
-        return np.frombuffer(b"".join(sequences), dtype=np.uint8)  # type: ignore[arg-type]
-    return np.fromiter(chain.from_iterable(sequences), dtype=dtype)
-
-
-def _lengths(sequences: Sequence[Sequence[int]]) -> Numbers:
-    return np.fromiter(map(len, sequences), dtype=np.int32, count=len(sequences))

@@ -4,7 +4,6 @@ A tree is about the words of a text, a model about tokens: a token that begins w
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Self, final
 
@@ -13,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.array_types import SourceFeatures
-from dragoman.data.datasets.memory_map import Columns, RaggedArray, chunked, write_columns
+from dragoman.data.datasets.memory_map import Columns, RaggedArray, chunked, ragged_columns, write_columns
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.readers.conllu import Heads, read_heads
@@ -45,13 +44,7 @@ class FeatureStore:
     @classmethod
     def build(cls, folder: Path, trees: Iterable[Heads]) -> Self:
         """Write the heads of each line, in order; a line without words has no heads."""
-        columns = (
-            {
-                "heads.values": np.fromiter(chain.from_iterable(some), dtype=np.int32),
-                "heads.lengths": np.fromiter(map(len, some), dtype=np.int32, count=len(some)),
-            }
-            for some in chunked(trees)
-        )
+        columns = (ragged_columns("heads", some, "int32") for some in chunked(trees))
         dtypes = {"heads.values": "int32", "heads.lengths": "int32"}
         write_columns(folder, columns, dtypes=dtypes, header={"format": cls.format})
         return cls(folder)

@@ -103,20 +103,19 @@ class TaggedDataset(RaggedExamples):
         cls, examples: Sequence[TaggedSentence], side: LanguageTokenizer, labels: Labels, *, max_length: int
     ) -> Self:
         """Encode the sentences; those without a known label are left out."""
-        known = {name: index for index, name in enumerate(labels.names)}
         rows, tags, lines, num_truncated = [], [], [], 0
         for example in examples:
             ids, first_tokens = encode_words(side, example.words)
             own = [IGNORED_LABEL] * len(ids)
             for first, label in zip(first_tokens, example.labels, strict=True):
-                own[first] = known.get(label, IGNORED_LABEL)
+                own[first] = labels.ids.get(label, IGNORED_LABEL)
             own = [IGNORED_LABEL, *own[: max_length - 2], IGNORED_LABEL]
             num_truncated += len(ids) + 2 > max_length
             if any(label != IGNORED_LABEL for label in own):
                 rows.append(wrap_in_bos_eos(ids, max_length=max_length))
                 tags.append(own)
                 lines.append(example.line)
-        num_unknown = sum(label not in known for example in examples for label in example.labels)
+        num_unknown = sum(label not in labels.ids for example in examples for label in example.labels)
         return cls(to_ragged(rows), to_ragged(tags), tuple(lines), num_truncated, num_unknown)
 
     def collate(self, rows: Rows) -> TaggedBatch:

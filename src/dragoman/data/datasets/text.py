@@ -1,14 +1,15 @@
-"""Running text for language models: training, validation and test parts, and their ids on disk."""
+"""Running text for language models: training, validation and test parts, and their ids in memory-mapped stores."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Any, Self, final
 
+import numpy as np
 from pydantic import Field
 
 from dragoman.atomic_files import open_or_build
-from dragoman.data.datasets.document_store import DocumentStore, TokenizedPassage
+from dragoman.data.datasets.memory_map import ORIGINS, Numbers, RaggedStore, id_dtype, write_columns
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.plain_text import Passage, TextCorpus, TextFile, read_texts
@@ -97,6 +98,50 @@ class DocumentRange:
                 yield Passage(text, passage.line + passage.text[:before].count("\n"), begins)
                 begins = False
             start += len(passage.text)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedPassage:
+    """Ids of consecutive lines of a document, and their first line in the corpus."""
+
+    ids: Sequence[int]
+    line: int
+    is_first: bool
+    """Whether the passage begins a document."""
+
+
+@final
+class DocumentStore(RaggedStore):
+    """Ids of documents without BOS and EOS. `origins` holds the first line of each document in its corpus."""
+
+    format = "dragoman.documents"
+    names = ("texts",)
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (self.texts,) = self.arrays
+
+    @classmethod
+    def build(
+        cls,
+        folder: Path,
+        chunks: Iterable[Sequence[TokenizedPassage]],
+        *,
+        vocab_size: int | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Write passages in the order of their documents, with `facts` in the header.
+
+        `vocab_size` bounds the ids, so that two bytes per id may suffice.
+        """
+        dtypes = {"texts.values": id_dtype(vocab_size), "texts.lengths": "int64", ORIGINS: "int64"}
+        write_columns(folder, _store_columns(chunks), dtypes=dtypes, header={"format": cls.format, **(facts or {})})
+        return cls(folder)
+
+    @property
+    def tokens(self) -> int:
+        """Number of ids of all documents."""
+        return len(self.texts.values)
 
 
 @final
@@ -189,3 +234,23 @@ def _tokenize(chunk: list[Passage], side: LanguageTokenizer) -> list[TokenizedPa
     texts, continues = [passage.text for passage in chunk], [not passage.is_first for passage in chunk]
     ids = side.encode_passages(texts, continues=continues)
     return [TokenizedPassage(row, passage.line, passage.is_first) for row, passage in zip(ids, chunk, strict=True)]
+
+
+def _store_columns(chunks: Iterable[Sequence[TokenizedPassage]]) -> Iterator[dict[str, Numbers]]:
+    """Yield the values of each chunk and the documents that end in it: where the next begins, or at the very end."""
+    lengths: list[int] = []
+    origins: list[int] = []
+    for chunk in chunks:
+        for passage in chunk:
+            if passage.is_first:
+                lengths.append(0)
+                origins.append(passage.line)
+            lengths[-1] += len(passage.ids)
+        values = [np.zeros(0, dtype=np.int64), *(np.asarray(passage.ids, dtype=np.int64) for passage in chunk)]
+        yield {
+            "texts.values": np.concatenate(values),
+            "texts.lengths": np.array(lengths[:-1]),
+            ORIGINS: np.array(origins[:-1]),
+        }
+        lengths, origins = lengths[-1:], origins[-1:]
+    yield {"texts.lengths": np.array(lengths), ORIGINS: np.array(origins)}

@@ -7,8 +7,8 @@ depends on its task alone, so completed output is not computed again.
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, final
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dragoman.atomic_files import write_atomically
 from dragoman.config import Tree
-from dragoman.data.cleaning_rules import MAX_SAMPLES, CleaningConfig, CleaningReport, passes_pair_rules
+from dragoman.data.cleaning_rules import MAX_SAMPLES, CleaningConfig, CleaningReport, SamplePair, passes_pair_rules
 from dragoman.data.datasets.memory_map import Columns, write_columns
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.fingerprints import pair_hash
@@ -103,9 +103,8 @@ class BlockTask:
     shard: Path
     before: int
     """Lines of the mixture before the part of the block."""
-    valid_size: int = 0
-    """Number of different sources to hold out."""
     seed: int | None = None
+    """Seed of the held-out part; None if none is drawn."""
     threshold: int = -1
     """Highest hash of a held-out pair."""
 
@@ -115,70 +114,62 @@ def block_folder(blocks: Path, part: int, number: int) -> Path:
     return blocks / f"{part:05d}-{number:05d}"
 
 
+def once(path: Path, compute: Callable[[], Tree]) -> Tree:
+    """Return the JSON object in a file, which is computed and written if it is missing."""
+    if not path.is_file():
+        write_atomically(path, json.dumps(compute()) + "\n")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
 def read_blocks(task: ReadTask) -> Tree:
     """Read a part of a corpus into blocks of pairs that pass the pair rules. Raises DataError as `read_corpus` does."""
-    done = task.blocks / f"{task.number:05d}.json"
-    if done.is_file():
-        return dict(json.loads(done.read_text(encoding="utf-8")))
-    warnings, report, last = ReadWarnings(), CleaningReport(), 0
-    held_out = frozenset(task.held_out)
-    examples = read_corpus(task.corpus, warnings)
-    sizes: list[int] = []
-    while (block := _Block(task, held_out, report)).fill(examples, number=len(sizes)):
-        sizes.append(block.kept)
-        last = block.last
-    tree = {
-        "lines": last,
-        "blocks": sizes,
-        "report": report.to_json(),
-        "repairs": [[str(path), kind, count, first] for (path, kind), (count, first) in warnings.found.items()],
-    }
-    write_atomically(done, json.dumps(tree) + "\n")
-    return tree
+
+    def read() -> Tree:
+        warnings, report = ReadWarnings(), CleaningReport()
+        hashes = _Hashes(task, frozenset(task.held_out), report)
+        examples, sizes = read_corpus(task.corpus, warnings), list[int]()
+        while (first := next(examples, None)) is not None:
+            folder = block_folder(task.blocks, task.number, len(sizes))
+            block = chain([first], islice(examples, task.size - 1))
+            sizes.append(len(TextStore.build(folder / "texts", hashes.passing(block))))
+            hashes.write(folder / "keys")
+        repairs = [[str(path), kind, count, first] for (path, kind), (count, first) in warnings.found.items()]
+        return {"lines": hashes.last, "blocks": sizes, "report": report.to_json(), "repairs": repairs}
+
+    return once(task.blocks / f"{task.number:05d}.json", read)
 
 
 @final
-class _Block:
-    """Block under construction; its texts go to disk, its hashes stay in memory."""
+class _Hashes:
+    """Hashes of the pairs of a block; they stay in memory, while the texts go to disk."""
 
     def __init__(self, task: ReadTask, held_out: Set[int], report: CleaningReport) -> None:
-        self.kept = self.last = 0
         self._task, self._held_out, self._report = task, held_out, report
-        self._pair_hashes = bytearray()
-        self._split_hashes: list[int] = []
+        self._pairs, self._splits = bytearray(), list[int]()
+        self.last = 0  # last line of the corpus
 
-    def fill(self, examples: Iterator[Example], *, number: int) -> bool:
-        """Write the block of the next examples, and return whether there are any."""
-        first = next(examples, None)
-        if first is None:
-            return False
-        folder = block_folder(self._task.blocks, self._task.number, number)
-        TextStore.build(folder / "texts", self._passing(chain([first], islice(examples, self._task.size - 1))))
-        _write_hashes(folder / "keys", bytes(self._pair_hashes), self._split_hashes)
-        return True
-
-    def _passing(self, examples: Iterator[Example]) -> Iterator[Example]:
+    def passing(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Yield the examples of a block that pass the pair rules, and record their hashes."""
         task = self._task
         for example in examples:
             self.last = example.line
             if not passes_pair_rules(example, task.cleaning, report=self._report, held_out=self._held_out):
                 continue
-            self.kept += 1
             if task.cleaning.remove_duplicates:
-                self._pair_hashes += pair_hash(example.source, example.target)
+                self._pairs += pair_hash(example.source, example.target)
             if task.seed is not None:
-                self._split_hashes.append(split_hash(example.source, seed=task.seed))
+                self._splits.append(split_hash(example.source, seed=task.seed))
             yield example
 
-
-def _write_hashes(folder: Path, pair_hashes: bytes, split_hashes: Sequence[int]) -> None:
-    """Write the sorted pair hashes of a block with their rows, and the split hash of each row."""
-    high, low = np.frombuffer(pair_hashes, dtype="<u8").reshape(-1, 2).T
-    order = np.lexsort((low, high))
-    drawn = np.array(split_hashes, dtype=np.uint64)
-    columns = {"high": high[order], "low": low[order], "row": order, "drawn": drawn}
-    dtypes = {"high": "uint64", "low": "uint64", "row": "int32", "drawn": "uint64"}
-    write_columns(folder, [columns], dtypes=dtypes, header={"format": _HASHES})
+    def write(self, folder: Path) -> None:
+        """Write the sorted pair hashes with their rows and the split hash of each row, and begin the next block."""
+        high, low = np.frombuffer(bytes(self._pairs), dtype="<u8").reshape(-1, 2).T
+        order = np.lexsort((low, high))
+        drawn = np.array(self._splits, dtype=np.uint64)
+        columns = {"high": high[order], "low": low[order], "row": order, "drawn": drawn}
+        dtypes = {"high": "uint64", "low": "uint64", "row": "int32", "drawn": "uint64"}
+        write_columns(folder, [columns], dtypes=dtypes, header={"format": _HASHES})
+        self._pairs, self._splits = bytearray(), []
 
 
 def find_duplicates(task: DeduplicateTask) -> Tree:
@@ -225,42 +216,25 @@ def _duplicate_rows(task: BlockTask) -> NDArray[np.int64]:
     return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
 
-def write_lowest_hashes(task: BlockTask) -> Tree:
-    """Write the `valid_size` lowest different split hashes of a block."""
-    done = task.shard / "lowest_keys.json"
-    if not done.is_file():
-        drawn = Columns(task.block / "keys", _HASHES).column("drawn")
-        kept = np.delete(drawn, _duplicate_rows(task))
-        task.shard.mkdir(parents=True, exist_ok=True)
-        write_atomically(done, json.dumps(np.unique(kept)[: task.valid_size].tolist()) + "\n")
-    return {}
-
-
-def read_lowest_hashes(task: BlockTask) -> Hashes:
-    """Read the hashes written by `write_lowest_hashes`."""
-    return np.array(json.loads((task.shard / "lowest_keys.json").read_text(encoding="utf-8")), dtype=np.uint64)
+def kept_split_hashes(task: BlockTask) -> Hashes:
+    """Return the split hashes of the pairs of a block that are not duplicates."""
+    return np.delete(Columns(task.block / "keys", _HASHES).column("drawn"), _duplicate_rows(task))
 
 
 def write_shard(task: BlockTask) -> Tree:
-    """Write the kept pairs and the held-out pairs of a block as stores.
+    """Write the kept pairs and the held-out pairs of a block as stores, and return samples of the duplicates."""
 
-    Return the number of pairs of both, and samples of the duplicates.
-    """
-    done = task.shard / "kept.json"
-    if done.is_file():
-        return dict(json.loads(done.read_text(encoding="utf-8")))
-    texts, report = TextStore(task.block / "texts"), CleaningReport()
-    duplicates = _duplicate_rows(task)
-    dropped = np.zeros(len(texts), dtype=bool)
-    dropped[duplicates] = True
-    for row in duplicates[:MAX_SAMPLES].tolist():
-        report.record("duplicate", texts.example(row, before=task.before), removes=True)
-    held = np.zeros(len(texts), dtype=bool)
-    if task.seed is not None:
-        held = ~dropped & (Columns(task.block / "keys", _HASHES).column("drawn") <= task.threshold)
-    names = {"texts": ~dropped & ~held, "held_out": held}
-    counts = {name: len(texts.select(task.shard / name, chosen, before=task.before)) for name, chosen in names.items()}
-    tree = {**counts, "report": report.to_json()}
-    write_atomically(done, json.dumps(tree) + "\n")
-    shutil.rmtree(task.block)
+    def write() -> Tree:
+        texts, duplicates = TextStore(task.block / "texts"), _duplicate_rows(task)
+        dropped, held = np.zeros((2, len(texts)), dtype=bool)
+        dropped[duplicates] = True
+        if task.seed is not None:
+            held = ~dropped & (Columns(task.block / "keys", _HASHES).column("drawn") <= task.threshold)
+        for name, chosen in (("texts", ~dropped & ~held), ("held_out", held)):
+            texts.select(task.shard / name, chosen, before=task.before)
+        examples = (texts.example(row, before=task.before) for row in duplicates[:MAX_SAMPLES].tolist())
+        return {"samples": [asdict(SamplePair.of(example)) for example in examples]}
+
+    tree = once(task.shard / "kept.json", write)
+    shutil.rmtree(task.block, ignore_errors=True)
     return tree

@@ -1,7 +1,9 @@
 """Cleaned texts of a run: from the cache, from the corpora of a configuration, or from a prepared folder."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -11,13 +13,14 @@ from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
-from dragoman.data.preprocessing.pipeline import SequentialRunner, clean_in_blocks, remove_intermediate_files
+from dragoman.data.preprocessing.pipeline import clean_in_blocks, remove_intermediate_files, run_sequentially
 from dragoman.data.readers.parallel import corpus_paths
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
 
 _VERSION = 3
 _SUMMARY = "summary.json"
+_FORMAT = "dragoman.cleaned"
 
 INDEX_FILE = "index.json"
 TOKENIZER_FILE = "tokenizer.json"
@@ -70,13 +73,20 @@ def prepare_data(settings: DataConfig, cache: Path, *, seed: int) -> PreparedDat
 
     def build() -> PreparedData:
         with new_folder(folder) as partial:
-            cleaned = clean_in_blocks(settings, partial, seed=seed, runner=SequentialRunner())
+            cleaned = clean_in_blocks(settings, partial, seed=seed, runner=run_sequentially)
             remove_intermediate_files(partial)
-            summary = {"notes": cleaned.notes, "report": cleaned.report.to_json(), "ends": cleaned.ends}
+            summary = {"format": _FORMAT, "format_version": _VERSION}
+            summary |= {"notes": cleaned.notes, "report": cleaned.report.to_json(), "ends": cleaned.ends}
             (partial / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        return _open(folder, fingerprints)
+        return open_it()
 
-    return open_or_build(folder, lambda: _open(folder, fingerprints), build)
+    def open_it() -> PreparedData:
+        remedy = "it is built again from the corpus"
+        summary = read_json(folder / _SUMMARY, format_name=_FORMAT, version=_VERSION, remedy=remedy)
+        with _damaged_unless_read(folder / _SUMMARY):
+            return _open(folder, summary, fingerprints)
+
+    return open_or_build(folder, open_it, build)
 
 
 def cache_key_fields(settings: DataConfig) -> Tree:
@@ -92,43 +102,34 @@ def corpus_files(settings: DataConfig) -> list[Path]:
     return [path for corpus in corpora if corpus is not None for path in corpus_paths(corpus)]
 
 
-def _open(folder: Path, fingerprints: dict[str, str]) -> PreparedData:
+@contextmanager
+def _damaged_unless_read(file: Path) -> Iterator[None]:
     try:
-        summary = json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))
-        report, notes = CleaningReport.from_json(summary["report"]), tuple(summary["notes"])
-        ends = tuple(summary["ends"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder}: no prepared texts; they are built again from the corpus") from error
-    return PreparedData(*_open_texts(folder), report=report, notes=notes, fingerprints=fingerprints, ends=ends)
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{file}: damaged ({error!r}); prepare the corpus again") from error
 
 
-def _open_texts(folder: Path) -> tuple[TextStore, TextStore, TextStore | None]:
+def _open(folder: Path, tree: Tree, fingerprints: dict[str, str]) -> PreparedData:
+    report, notes, ends = CleaningReport.from_json(tree["report"]), tuple(tree["notes"]), tuple(tree["ends"])
     test = TextStore(folder / "test") if (folder / "test").is_dir() else None
-    return TextStore(folder / "texts"), TextStore(folder / "valid"), test
+    train, valid = TextStore(folder / "texts"), TextStore(folder / "valid")
+    return PreparedData(train, valid, test, report, notes, fingerprints, ends)
 
 
 def open_prepared(folder: Path) -> PreparedData:
     """Open a folder written by `dragoman data prepare`. Raises DataError if it is missing, damaged or outdated."""
-    index = read_index(folder)
-    try:
-        report, wanted = CleaningReport.from_json(index["report"]), index["stores"]
-        corpora = {
-            str(folder / str(number) / corpus["file"]): corpus["sha256"]
-            for number, corpus in enumerate(index["corpora"])
-        }
-        notes, ends, weights = tuple(index["notes"]), tuple(index["ends"]), tuple(index["weights"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{folder / INDEX_FILE}: damaged ({error!r}); prepare the corpus again") from error
-    texts, valid, test = _open_texts(folder)
-    tokens = TokenStore(folder / "ids")
-    stores = {"texts": texts, "ids": tokens, "valid": valid}
-    if not isinstance(wanted, dict) or any(wanted.get(name) != one.fingerprint for name, one in stores.items()):
+    index, file = read_index(folder), folder / INDEX_FILE
+    fingerprints = {str(file): file_fingerprint(file)}
+    with _damaged_unless_read(file):
+        for number, corpus in enumerate(index["corpora"]):
+            fingerprints[str(folder / str(number) / corpus["file"])] = corpus["sha256"]
+        data, tokens = _open(folder, index, fingerprints), TokenStore(folder / "ids")
+        wanted, weights = dict(index["stores"]), tuple(index["weights"])
+    stores = {"texts": data.train, "ids": tokens, "valid": data.valid}
+    if any(wanted.get(name) != one.fingerprint for name, one in stores.items()):
         raise DataError(f"{folder}: its files do not match {INDEX_FILE}; prepare the corpus again")
-    fingerprints = {str(folder / INDEX_FILE): file_fingerprint(folder / INDEX_FILE), **corpora}
-    tokenized = TokenizedText(folder, tokens, Tokenizer.load(folder / TOKENIZER_FILE), weights)
-    return PreparedData(
-        texts, valid, test, report=report, notes=notes, fingerprints=fingerprints, ends=ends, tokenized=tokenized
-    )
+    return replace(data, tokenized=TokenizedText(folder, tokens, Tokenizer.load(folder / TOKENIZER_FILE), weights))
 
 
 def read_index(folder: Path) -> Tree:

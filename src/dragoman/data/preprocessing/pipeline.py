@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Protocol, TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dragoman.data.cleaning_rules import (
     MAX_SAMPLES,
     MIN_EXAMPLES,
     CleaningReport,
+    SamplePair,
     leak_key,
     remove_empty,
     require_examples,
@@ -32,9 +33,9 @@ from dragoman.data.preprocessing.cleaning_tasks import (
     ReadTask,
     block_folder,
     find_duplicates,
+    kept_split_hashes,
+    once,
     read_blocks,
-    read_lowest_hashes,
-    write_lowest_hashes,
     write_shard,
 )
 from dragoman.data.preprocessing.tokenize_corpus import TokenizeTask, tokenization_facts, tokenize_shard
@@ -50,20 +51,13 @@ HASHES_PER_TASK = 2**20
 _T = TypeVar("_T")
 
 
-class TaskRunner(Protocol):
-    """Runs independent tasks."""
-
-    def run(self, function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
-        """Return the result of the function for each task, in order."""
-        ...
+TaskRunner = Callable[[Callable[[Any], Tree], Sequence[Any]], list[Tree]]
+"""Function that runs independent tasks: it returns the result of a function for each task, in order."""
 
 
-@final
-class SequentialRunner:
-    """`TaskRunner` that runs one task after the other in this process."""
-
-    def run(self, function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
-        return [function(task) for task in tasks]
+def run_sequentially(function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
+    """Run one task after the other in this process, as a `TaskRunner`."""
+    return [function(task) for task in tasks]
 
 
 @final
@@ -99,7 +93,7 @@ def clean_in_blocks(
     fixed = (settings.cleaning, tuple(held_out), seed if draws else None, size)
     corpora = enumerate(chain.from_iterable(shards))
     read_tasks = [ReadTask(number, corpus, work / "blocks", *fixed) for number, corpus in corpora]
-    parts = [ReadResult.from_json(tree) for tree in runner.run(read_blocks, read_tasks)]
+    parts = [ReadResult.from_json(tree) for tree in runner(read_blocks, read_tasks)]
     lines = list(accumulate((part.lines for part in parts), initial=0))
     for part, before in zip(parts, lines, strict=False):
         report.merge(part.report, before=before)
@@ -108,8 +102,10 @@ def clean_in_blocks(
     require_examples(report, where=where)
     if draws:
         valid_size = default_valid_size(report.kept) if settings.valid_size is None else settings.valid_size
-        tasks = _with_threshold([replace(task, valid_size=valid_size, seed=seed) for task in tasks], runner)
-    _write_shards(tasks, report, runner)
+        threshold = once(work / "threshold.json", lambda: _find_threshold(tasks, valid_size))["threshold"]
+        tasks = [replace(task, seed=seed, threshold=threshold) for task in tasks]
+    samples = [SamplePair(**sample) for tree in runner(write_shard, tasks) for sample in tree["samples"]]
+    report.rules["duplicate"].samples = samples[:MAX_SAMPLES]
     texts = TextStore.concat(work / "texts", [task.shard / "texts" for task in tasks])
     if draws:
         examples = (TextStore(task.shard / "held_out").examples() for task in tasks)
@@ -132,7 +128,7 @@ def tokenize_shards(
         TokenizeTask(shard / "texts", shard / "ids", tokenizer, rows, *limits)
         for shard, rows in zip(cleaned.shards, before, strict=False)
     ]
-    runner.run(tokenize_shard, tasks)
+    runner(tokenize_shard, tasks)
     facts = tokenization_facts(cleaned.texts, Tokenizer.load(tokenizer), *limits)
     return TokenStore.concat(work / "ids", [task.ids for task in tasks], facts=facts)
 
@@ -141,10 +137,10 @@ def remove_intermediate_files(work: Path) -> None:
     """Remove the files that only the next steps needed."""
     for name in ("blocks", "repeated"):
         shutil.rmtree(work / name, ignore_errors=True)
+    (work / "threshold.json").unlink(missing_ok=True)
     for shard in (work / "shards").iterdir():
         shutil.rmtree(shard / "held_out", ignore_errors=True)
-        for name in ("lowest_keys.json", "kept.json"):
-            (shard / name).unlink(missing_ok=True)
+        (shard / "kept.json").unlink(missing_ok=True)
 
 
 def _deduplicate(
@@ -161,7 +157,7 @@ def _deduplicate(
     num_pairs = sum(map(sum, (part.blocks for part in parts)))
     num_ranges = -(-num_pairs // HASHES_PER_TASK) if settings.cleaning.remove_duplicates else 0
     searches = [DeduplicateTask(number, num_ranges, folders, work / "repeated") for number in range(num_ranges)]
-    num_duplicates = sum(tree["repeated"] for tree in runner.run(find_duplicates, searches))
+    num_duplicates = sum(tree["repeated"] for tree in runner(find_duplicates, searches))
     report.rules["duplicate"].count = num_duplicates
     report.kept = num_pairs - num_duplicates
     results = tuple(search.result for search in searches)
@@ -171,21 +167,15 @@ def _deduplicate(
     ]
 
 
-def _with_threshold(tasks: list[BlockTask], runner: TaskRunner) -> list[BlockTask]:
-    """Return the tasks with the hash up to which pairs are held out: that of `valid_size` different sources."""
-    runner.run(write_lowest_hashes, tasks)
+def _find_threshold(tasks: Iterable[BlockTask], valid_size: int) -> Tree:
+    """Return the hash up to which pairs are held out: that of `valid_size` different sources."""
     lowest = np.zeros(0, dtype=np.uint64)
     for task in tasks:  # one by one, because there may be many blocks
-        lowest = np.union1d(lowest, read_lowest_hashes(task))[: task.valid_size]
-    return [replace(task, threshold=int(lowest[-1]) if len(lowest) else -1) for task in tasks]
-
-
-def _write_shards(tasks: list[BlockTask], report: CleaningReport, runner: TaskRunner) -> None:
-    """Write the shards, and add samples of duplicates to the report."""
-    result = report.rules["duplicate"]
-    for tree in runner.run(write_shard, tasks):
-        samples = CleaningReport.from_json(tree["report"]).rules["duplicate"].samples
-        result.samples = [*result.samples, *samples][:MAX_SAMPLES]
+        hashes = kept_split_hashes(task)
+        if len(lowest) == valid_size:
+            hashes = hashes[hashes < lowest[-1]]
+        lowest = np.union1d(lowest, hashes)[:valid_size]
+    return {"threshold": int(lowest[-1]) if len(lowest) else -1}
 
 
 def _leak_notes(report: CleaningReport, settings: DataConfig, *, where: str) -> list[str]:

@@ -11,16 +11,17 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, TypeVar
 
 from dragoman.config import Tree
+from dragoman.data.preprocessing.pipeline import TaskRunner
 from dragoman.errors import ConfigError, DataError, DragomanError, MissingExtraError
 
 _T = TypeVar("_T")
 
 
 @contextmanager
-def ray_runner(workers: int | None) -> "Iterator[RayRunner]":
+def ray_runner(workers: int | None) -> Iterator[TaskRunner]:
     """Start a runner with `workers` workers, by default one per core, here or on the cluster at `RAY_ADDRESS`.
 
     Raises MissingExtraError without Ray, and ConfigError if the cluster does not answer.
@@ -45,32 +46,25 @@ def ray_runner(workers: int | None) -> "Iterator[RayRunner]":
             context = ray.data.DataContext.get_current()
             context.enable_progress_bars = False
             context.print_on_execution_start = False
-            yield RayRunner(workers)
+            yield functools.partial(_run_on_ray, workers)
         finally:
             ray.shutdown()
 
 
-@final
-class RayRunner:
-    """`TaskRunner` on Ray workers."""
+def _run_on_ray(workers: int | None, function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
+    """Return the result of the function for each task, in order. Raises DataError as the function does."""
+    import ray.data
 
-    def __init__(self, workers: int | None) -> None:
-        self._workers = workers
-
-    def run(self, function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
-        """Return the result of the function for each task, in order. Raises DataError as the function does."""
-        import ray.data
-
-        if not tasks:
-            return []
-        rows = ray.data.range(len(tasks), override_num_blocks=len(tasks))
-        pool = ray.data.TaskPoolStrategy(size=self._workers)
-        done = rows.map(functools.partial(_run_task, function, list(tasks), str(Path.cwd())), num_cpus=1, compute=pool)
-        answers = sorted(done.take_all(), key=lambda row: int(row["number"]))
-        results = [dict(json.loads(row["answer"])) for row in answers]
-        if errors := [tree["error"] for tree in results if "error" in tree]:
-            raise DataError(errors[0])
-        return [tree["result"] for tree in results]
+    if not tasks:
+        return []
+    rows = ray.data.range(len(tasks), override_num_blocks=len(tasks))
+    pool = ray.data.TaskPoolStrategy(size=workers)
+    done = rows.map(functools.partial(_run_task, function, list(tasks), str(Path.cwd())), num_cpus=1, compute=pool)
+    answers = sorted(done.take_all(), key=lambda row: int(row["number"]))
+    results = [dict(json.loads(row["answer"])) for row in answers]
+    if errors := [tree["error"] for tree in results if "error" in tree]:
+        raise DataError(errors[0])
+    return [tree["result"] for tree in results]
 
 
 def _run_task(function: Callable[[_T], Tree], tasks: Sequence[_T], folder: str, row: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Tokenization of stored texts: once per corpus and tokenizer, or in each epoch with noise or BPE dropout."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from dragoman.atomic_files import file_lock, open_or_build
 from dragoman.config import Tree
 from dragoman.data.augmentation import NoiseConfig, add_noise
-from dragoman.data.datasets.memory_map import CHUNK
+from dragoman.data.datasets.memory_map import CHUNK, RaggedArray
 from dragoman.data.datasets.parallel import Chunk, TextStore, TokenStore
 from dragoman.data.fingerprints import json_fingerprint
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
@@ -21,7 +21,7 @@ from dragoman.errors import DataError
 _VERSION = 1
 """Version of the tokenization; raise it if the same texts and tokenizer would give another store."""
 
-_Texts = list[tuple[str, str]]
+_Ids = list[int]
 
 
 def tokenize_texts(
@@ -121,8 +121,7 @@ def retokenize_epoch(
         try:
             return TokenStore(folder)
         except DataError:
-            pairs = _pairs(store, texts, noise, seed=seed, epoch=epoch)
-            chunks = _retokenize(store, pairs, tokenizer, probability, np.random.default_rng([seed, epoch]))
+            chunks = _retokenize(store, texts, tokenizer, noise, probability, seed=seed, epoch=epoch)
             return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
 
 
@@ -141,40 +140,34 @@ def _tokenize(
         yield [sources[place] for place in kept], [targets[place] for place in kept], [start + place for place in kept]
 
 
-def _pairs(
-    store: TokenStore, texts: TextStore, noise: NoiseConfig | None, *, seed: int, epoch: int
-) -> Iterator[_Texts]:
-    """Yield the texts of the store in chunks, with noise in their sources."""
-    for start in range(0, len(store), CHUNK):
-        pairs = [texts.pair(origin) for origin in store.origins[start : start + CHUNK].tolist()]
-        if noise is not None:
-            pairs = [
-                add_noise(pair, noise, seed=seed, epoch=epoch, row=row) for row, pair in enumerate(pairs, start=start)
-            ]
-        yield pairs
-
-
 def _retokenize(
-    store: TokenStore, pairs: Iterator[_Texts], tokenizer: Tokenizer, probability: float, generator: np.random.Generator
+    store: TokenStore,
+    texts: TextStore,
+    tokenizer: Tokenizer,
+    noise: NoiseConfig | None,
+    probability: float,
+    *,
+    seed: int,
+    epoch: int,
 ) -> Iterator[Chunk]:
-    def encode(side: LanguageTokenizer, which: int, chunk: _Texts, rows: range) -> list[list[int]]:
-        max_length = store.header["max_target_length" if which else "max_source_length"]
-        own = [pair[which] for pair in chunk]
+    generator = np.random.default_rng([seed, epoch])
+
+    def encode(side: LanguageTokenizer, name: str, own: Sequence[str], plain: RaggedArray, start: int) -> list[_Ids]:
         if probability:
             encoded = side.encode_with_dropout(own, probability=probability, generator=generator)
         else:
             encoded = side.encode_batch(own)
-        return [
-            ids if len(ids) <= max_length else store.pair(row)[which].tolist()
-            for row, ids in zip(rows, encoded, strict=True)
-        ]
+        longest = store.header[f"max_{name}_length"]
+        return [ids if len(ids) <= longest else plain.row(row).tolist() for row, ids in enumerate(encoded, start)]
 
-    start = 0
-    for chunk in pairs:
-        rows = range(start, start + len(chunk))
-        origins = store.origins[rows.start : rows.stop].tolist()
-        yield encode(tokenizer.source, 0, chunk, rows), encode(tokenizer.target, 1, chunk, rows), origins
-        start += len(chunk)
+    for start in range(0, len(store), CHUNK):
+        origins = store.origins[start : start + CHUNK].tolist()
+        pairs = [texts.pair(origin) for origin in origins]
+        if noise is not None:
+            pairs = [add_noise(pair, noise, seed=seed, epoch=epoch, row=row) for row, pair in enumerate(pairs, start)]
+        sources, targets = zip(*pairs, strict=True)
+        source = encode(tokenizer.source, "source", sources, store.source, start)
+        yield source, encode(tokenizer.target, "target", targets, store.target, start), origins
 
 
 def _vocab_size(tokenizer: Tokenizer) -> int:

@@ -7,8 +7,8 @@ skipped.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,14 +62,9 @@ def read_trees(path: Path) -> Iterator[DependencyTree]:
 
     Raises DataError, with file and line, if the file is not CoNLL-U or the heads of a sentence are not a tree.
     """
-    sentence = _Sentence(path)
-    for number, line in read_lines(path):
-        if not line.strip():
-            yield from sentence.finish()
-            sentence = _Sentence(path)
-        elif not line.startswith("#"):
-            sentence.add(line, number)
-    yield from sentence.finish()
+    for blank, lines in groupby(read_lines(path), key=lambda line: not line[1].strip()):
+        if not blank:
+            yield from _parse_sentence(path, lines)
 
 
 def read_heads(texts: Iterable[str], trees: Path, *, name: str) -> Iterator[Heads]:
@@ -149,21 +144,14 @@ def _fit_tree(tree: DependencyTree, words: int, *, where: str, text: str) -> Hea
     return heads
 
 
-@dataclass
-class _Sentence:
-    """Sentence under construction."""
-
-    path: Path
-    heads: list[int] = field(default_factory=list)
-    space_after: list[bool] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    """Line of each word."""
-    last_joined: int = 0
-    """Last word of the last multiword token."""
-    space_after_joined: bool = True
-
-    def add(self, line: str, number: int) -> None:
-        where, columns = f"{self.path}:{number}", line.split("\t")
+def _parse_sentence(path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[DependencyTree]:
+    """Yield the tree of consecutive lines, unless they hold no word."""
+    heads, space_after, lines = list[int](), list[bool](), list[int]()
+    last_joined, space_after_joined = 0, True  # of the last multiword token
+    for number, line in numbered:
+        if line.startswith("#"):
+            continue
+        where, columns = f"{path}:{number}", line.split("\t")
         if len(columns) != COLUMNS:
             raise DataError(
                 f"{where}: {len(columns)} columns, but CoNLL-U has {COLUMNS}, separated by tabs; correct the line"
@@ -173,28 +161,25 @@ class _Sentence:
             raise DataError(f"{where}: {columns[ID]!r} is not a word number; correct the line")
         space = "SpaceAfter=No" not in columns[MISC].split("|")
         if match["last"] is not None:
-            self.last_joined, self.space_after_joined = int(match["last"]), space
+            last_joined, space_after_joined = int(match["last"]), space
         elif match["empty"] is None:
-            self._add_word(int(columns[ID]), columns[HEAD], where=where)
-            joined = len(self.heads) <= self.last_joined
-            self.space_after.append(
-                len(self.heads) == self.last_joined and self.space_after_joined if joined else space
-            )
-            self.lines.append(number)
+            heads.append(_parse_head(columns, len(heads) + 1, where=where))
+            joined = len(heads) <= last_joined
+            space_after.append(len(heads) == last_joined and space_after_joined if joined else space)
+            lines.append(number)
+    if (error := find_tree_error(heads)) is not None:
+        raise DataError(f"{path}:{lines[error.word - 1]}: {error.reason}; correct the tree")
+    if heads:
+        yield DependencyTree(tuple(heads), (*space_after[:-1], True), lines[0])
 
-    def finish(self) -> Iterator[DependencyTree]:
-        if not self.heads:
-            return
-        if (error := find_tree_error(self.heads)) is not None:
-            raise DataError(f"{self.path}:{self.lines[error.word - 1]}: {error.reason}; correct the tree")
-        yield DependencyTree(tuple(self.heads), (*self.space_after[:-1], True), self.lines[0])
 
-    def _add_word(self, number: int, head: str, *, where: str) -> None:
-        if number != len(self.heads) + 1:
-            raise DataError(
-                f"{where}: word {number} where word {len(self.heads) + 1} is expected; number the words from 1, with a "
-                "blank line between sentences"
-            )
-        if not re.fullmatch(r"[0-9]{1,9}", head):
-            raise DataError(f"{where}: the head of word {number} is {head!r}, not a number; correct the line")
-        self.heads.append(int(head))
+def _parse_head(columns: Sequence[str], expected: int, *, where: str) -> int:
+    number, head = int(columns[ID]), columns[HEAD]
+    if number != expected:
+        raise DataError(
+            f"{where}: word {number} where word {expected} is expected; number the words from 1, with a blank line "
+            "between sentences"
+        )
+    if not re.fullmatch(r"[0-9]{1,9}", head):
+        raise DataError(f"{where}: the head of word {number} is {head!r}, not a number; correct the line")
+    return int(head)

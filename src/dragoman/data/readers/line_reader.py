@@ -194,18 +194,21 @@ class _BlockStream(io.RawIOBase):
         super().close()
 
 
+def read_error(where: str, error: EOFError | OSError) -> DataError:
+    """Return the error for a failed read of an open file."""
+    if isinstance(error, EOFError):
+        return DataError(f"{where}: the compressed file is cut off or damaged ({error}); copy or download it again")
+    return DataError(f"{where}: reading failed ({error.strerror}); check the disk")
+
+
 def _raw_lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     number = 0
     while True:
         number += 1
         try:
             raw = stream.readline(MAX_LINE_BYTES + 1)
-        except EOFError as error:
-            raise DataError(
-                f"{path}:{number}: the compressed file is cut off or damaged ({error}); copy or download it again"
-            ) from error
-        except OSError as error:
-            raise DataError(f"{path}:{number}: reading failed ({error.strerror}); check the disk") from error
+        except (EOFError, OSError) as error:
+            raise read_error(f"{path}:{number}", error) from error
         if not raw:
             return
         if len(raw) > MAX_LINE_BYTES:

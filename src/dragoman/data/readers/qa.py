@@ -20,7 +20,7 @@ from dragoman.data.readers.json_fields import (
     parse_object,
     read_objects,
 )
-from dragoman.data.readers.line_reader import ReadWarnings, open_binary
+from dragoman.data.readers.line_reader import ReadWarnings, open_binary, read_error
 from dragoman.errors import DataError
 
 Mismatch = Literal["refuse", "skip"]
@@ -127,7 +127,12 @@ def read_questions(
 
 
 def _read_squad(corpus: SquadFile) -> Iterator[Question]:
-    tree = parse_object(_read_bytes(corpus.path), str(corpus.path))
+    with open_binary(corpus.path) as stream:
+        try:
+            content = stream.read()
+        except (EOFError, OSError) as error:
+            raise read_error(str(corpus.path), error) from error
+    tree = parse_object(content, str(corpus.path))
     articles = list(get_objects(tree, "data", str(corpus.path)))
     first, last = corpus.articles or (1, len(articles))
     if last > len(articles):
@@ -144,26 +149,14 @@ def _answers(row: JsonObject, where: str) -> tuple[AnswerSpan, ...]:
     """Return the answers as written in the file; version 2 marks unanswerable questions."""
     if row.get("is_impossible") is True:
         return ()
+    answers = get_objects(row, "answers", where)
     return tuple(
-        _answer_span(get_value(answer, "text", place), get_value(answer, "answer_start", place), place)
-        for answer, place in get_objects(row, "answers", where)
+        _answer_span(get_value(one, "text", at), get_value(one, "answer_start", at), at) for one, at in answers
     )
 
 
 def _answer_span(text: Any, start: Any, where: str) -> AnswerSpan:
     return AnswerSpan(check_text(text, "text", where), check_index(start, "answer_start", where))
-
-
-def _read_bytes(path: Path) -> bytes:
-    with open_binary(path) as stream:
-        try:
-            return stream.read()
-        except EOFError as error:
-            raise DataError(
-                f"{path}: the compressed file is cut off or damaged ({error}); copy or download it again"
-            ) from error
-        except OSError as error:
-            raise DataError(f"{path}: reading failed ({error.strerror}); check the disk") from error
 
 
 def _read_json_lines(corpus: QuestionJsonl, warnings: ReadWarnings) -> Iterator[Question]:

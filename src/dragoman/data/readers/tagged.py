@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal, assert_never
 
@@ -84,26 +85,18 @@ def read_tagged(corpus: TaggedCorpus, warnings: ReadWarnings | None = None) -> I
 
 
 def _read_columns(corpus: TaggedColumns, warnings: ReadWarnings) -> Iterator[TaggedSentence]:
-    words: list[str] = []
-    labels: list[str] = []
-    begin = 0
-    for number, line in read_lines(corpus.path, warnings, encoding=corpus.encoding):
-        if not line.strip():
-            yield from _sentence(words, labels, begin)
-            words, labels = [], []
+    numbered = read_lines(corpus.path, warnings, encoding=corpus.encoding)
+    for blank, lines in groupby(numbered, key=lambda line: not line[1].strip()):
+        if blank:
             continue
-        if corpus.comment is not None and line.startswith(corpus.comment):
-            continue
-        word, label = _word_and_label(line, corpus, where=f"{corpus.path}:{number}")
-        begin = begin if words else number
-        words.append(word)
-        labels.append(label)
-    yield from _sentence(words, labels, begin)
-
-
-def _sentence(words: list[str], labels: list[str], line: int) -> Iterator[TaggedSentence]:
-    if words and words != [DOCUMENT_START]:
-        yield TaggedSentence(tuple(words), tuple(labels), line)
+        rows = [
+            (*_word_and_label(line, corpus, where=f"{corpus.path}:{number}"), number)
+            for number, line in lines
+            if corpus.comment is None or not line.startswith(corpus.comment)
+        ]
+        words, labels, numbers = zip(*rows, strict=True) if rows else ((), (), ())
+        if words and words != (DOCUMENT_START,):
+            yield TaggedSentence(words, labels, numbers[0])
 
 
 def _word_and_label(line: str, corpus: TaggedColumns, *, where: str) -> tuple[str, str]:

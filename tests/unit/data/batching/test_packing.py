@@ -9,8 +9,8 @@ import torch
 
 from dragoman.data.batching.batch_streams import EpochStream, RowBatch
 from dragoman.data.batching.packing import PackedText, TextBatch, window_stream, windows_in_order
-from dragoman.data.datasets.document_store import DocumentStore, TokenizedPassage
 from dragoman.data.datasets.memory_map import RaggedArray
+from dragoman.data.datasets.text import DocumentStore, TokenizedPassage
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
 from tests.in_memory_text import one_epoch, packed, predictions, ragged

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dragoman.data.batching.prompt_batches import collate_prompts, prompt_stream, prompts_in_order
+from dragoman.data.batching.prompt_batches import PromptDataset, prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import DataError
@@ -19,7 +19,7 @@ def store(tmp_path) -> TokenStore:
 
 def test_row_is_prompt_bos_continuation(tmp_path):
     store = TokenStore.build(tmp_path / "tokens", [([5, 6], [7, 8, 9]), ([11], [12]), ([], [13]), ([14], [])])
-    batch = collate_prompts(store, np.array([1, 0, 2, 3]))
+    batch = PromptDataset(store).collate(np.array([1, 0, 2, 3]))
     assert batch.tokens.tolist() == [
         [11, BOS, 12, PAD, PAD, PAD],
         [5, 6, BOS, 7, 8, 9],

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dragoman.data.datasets.document_store import DocumentStore, TokenizedPassage
+from dragoman.data.datasets.text import DocumentStore, TokenizedPassage
 from dragoman.errors import DataError
 
 CHUNKS = [

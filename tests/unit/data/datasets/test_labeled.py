@@ -33,7 +33,7 @@ def test_labels_are_sorted():
     labels = Labels.collect(["b", "a", "b", "c"])
     assert labels == Labels(("a", "b", "c"))
     assert len(labels) == 3
-    assert [labels.id_of(name) for name in "abcd"] == [0, 1, 2, None]
+    assert [labels.ids.get(name) for name in "abcd"] == [0, 1, 2, None]
 
 
 @pytest.mark.parametrize(("given", "message"), [([], "has no label"), (["a", "a"], "has the label 'a' alone")])

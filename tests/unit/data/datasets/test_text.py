@@ -6,8 +6,14 @@ import pytest
 
 from dragoman.config import parse
 from dragoman.data.datasets import text as module
-from dragoman.data.datasets.document_store import DocumentStore
-from dragoman.data.datasets.text import DocumentRange, PreparedText, TextDataConfig, prepare_text, tokenize_documents
+from dragoman.data.datasets.text import (
+    DocumentRange,
+    DocumentStore,
+    PreparedText,
+    TextDataConfig,
+    prepare_text,
+    tokenize_documents,
+)
 from dragoman.data.readers.plain_text import TextFile, TextJsonl
 from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer
 from dragoman.errors import ConfigError, DataError

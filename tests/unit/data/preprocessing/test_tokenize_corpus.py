@@ -20,7 +20,7 @@ def texts(tmp_path) -> TextStore:
 
 @pytest.fixture
 def tokenizer(texts) -> Tokenizer:
-    return Tokenizer.train(texts.pairs, BpeConfig(vocab_size=300, shared=False, dropout=0.3))
+    return Tokenizer.train(lambda: iter(texts), BpeConfig(vocab_size=300, shared=False, dropout=0.3))
 
 
 def pairs(store: TokenStore) -> list[tuple[list[int], list[int]]]:
@@ -48,7 +48,7 @@ def test_damaged_store_is_built_again(texts, tokenizer, tmp_path, monkeypatch):
 
 def test_other_tokenizer_corpus_or_limit_has_another_store(texts, tokenizer, tmp_path):
     cache = tmp_path / "cache"
-    other_tokenizer = Tokenizer.train(texts.pairs, BpeConfig(vocab_size=280))
+    other_tokenizer = Tokenizer.train(lambda: iter(texts), BpeConfig(vocab_size=280))
     other_texts = TextStore.build(tmp_path / "others", EXAMPLES[1:])
     tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)
     tokenize_texts(texts, other_tokenizer, cache, **NO_LIMIT)
