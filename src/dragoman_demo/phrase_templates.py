@@ -56,15 +56,7 @@ _DURATIONS = {
     ("week", "day"): (12, 6),
     ("year", "month"): (30, 11),
 }
-_RELATIVE: dict[TimeUnit, int] = {
-    "second": 59,
-    "minute": 59,
-    "hour": 23,
-    "day": 6,
-    "week": 3,
-    "month": 11,
-    "year": 99,
-}
+_RELATIVE: dict[TimeUnit, int] = {"second": 59, "minute": 59, "hour": 23, "day": 6, "week": 3, "month": 11, "year": 99}
 
 
 def _dates() -> Iterator[Form]:

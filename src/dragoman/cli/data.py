@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dragoman.cli.options import (
-    PARALLEL_CORPORA,
-    Assignments,
-    ConfigArgument,
-    DataDir,
-    OutputDir,
-    refuse,
-    shared_options,
-)
+from dragoman.cli import options
 from dragoman.cli.training_display import show_cleaning, show_line, status
 from dragoman.config import merge
 from dragoman.errors import ConfigError
@@ -31,18 +23,18 @@ data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is
 
 
 @data.command()
-@shared_options(PARALLEL_CORPORA, into="corpora")
+@options.shared_options(options.PARALLEL_CORPORA, into="corpora")
 def prepare(
-    config: ConfigArgument = None,
+    config: options.ConfigArgument = None,
     *,
     corpora: dict[str, Path],
-    output_dir: OutputDir,
+    output_dir: options.OutputDir,
     engine: Annotated[EngineName, typer.Option(help="Process blocks in this process, or with Ray.")] = "single",
     workers: Annotated[int | None, typer.Option(min=1, help="Workers of --engine ray. Default: one per core.")] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="tokenizer.json; by default trained on the corpus.")] = None,
     shard_pairs: Annotated[int, typer.Option(min=1, help="Sentence pairs per shard.")] = 2**17,
-    data_dir: DataDir = None,
-    assignments: Assignments = None,
+    data_dir: options.DataDir = None,
+    assignments: options.Assignments = None,
 ) -> None:
     """Clean, deduplicate and tokenize a corpus once, for any number of trainings.
 
@@ -53,7 +45,7 @@ def prepare(
     from dragoman.runs.prepare_corpus import PreparationConfig, prepare_corpus, resolve_preparation
 
     if engine == "single":
-        refuse({"workers": workers}, "with --engine single, which uses all cores")
+        options.refuse({"workers": workers}, "with --engine single, which uses all cores")
     tree = read_settings(config, assignments or [])
     tree = merge(tree if data_dir is None else resolve_corpus_paths(tree, data_dir), corpus_settings(corpora))
     if "data" not in tree:

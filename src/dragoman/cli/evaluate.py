@@ -39,14 +39,12 @@ class MetricName(StrEnum):
 
 
 Perturb = Annotated[
-    Perturbation | None,
-    typer.Option(help="Perturb the sources: all capitals, no final punctuation or a typing error."),
+    Perturbation | None, typer.Option(help="Perturb the sources: all capitals, no final punctuation or a typing error.")
 ]
 Reference = Annotated[list[str], typer.Option("--reference", "-r", help="File of references (repeatable).")]
 MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="Metric (repeatable).")]
 Tokenize = Annotated[
-    str | None,
-    typer.Option(help="Tokenizer: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200."),
+    str | None, typer.Option(help="Tokenizer: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200.")
 ]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]

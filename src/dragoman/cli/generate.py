@@ -7,25 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli import text_io
+from dragoman.cli import options, text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import (
-    FormatOption,
-    OutputFile,
-    RunArgument,
-    TextFormat,
-    config_options,
-    refuse,
-    shared_options,
-)
 from dragoman.config import parse
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dragoman.inference import Completion, Generator
 
 PromptText = Annotated[str | None, typer.Option("--prompt", "-p", help="Text to continue; by default empty.")]
@@ -38,15 +27,15 @@ FILTERS = ("top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "no_rep
 SEARCH = ("beam_size", "length_penalty", "length_penalty_kind")
 
 
-@shared_options(("device", "compute_type", "batch_tokens"), into="loading")
-@config_options(SamplingConfig, ("temperature", *FILTERS, "min_length", "seed"), into="sampling", default=None)
-@config_options(DecodingConfig, SEARCH, into="search", default="no search")
+@options.shared_options(("device", "compute_type", "batch_tokens"), into="loading")
+@options.config_options(SamplingConfig, ("temperature", *FILTERS, "min_length", "seed"), into="sampling", default=None)
+@options.config_options(DecodingConfig, SEARCH, into="search", default="no search")
 def generate(
-    run: RunArgument,
+    run: options.RunArgument,
     *,
     prompt: PromptText = None,
     input_: PromptFile = None,
-    output: OutputFile = "-",
+    output: options.OutputFile = "-",
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 256,
     sampling: dict[str, Any],
     search: dict[str, Any],
@@ -55,7 +44,7 @@ def generate(
     echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before the generated text.")] = False,
     stream: StreamFlag = None,
     loading: dict[str, Any],
-    format_: FormatOption = "text",
+    format_: options.FormatOption = "text",
 ) -> None:
     """Generate text from prompts with a language model.
 
@@ -65,21 +54,22 @@ def generate(
 
     config = _generation_config(sampling, search, n_best)
     if input_ is not None:
-        refuse({"prompt": prompt}, "with --input, which contains the prompts")
+        options.refuse({"prompt": prompt}, "with --input, which contains the prompts")
     if format_ == "jsonl":
-        refuse({"echo": echo}, "with --format jsonl, which contains the prompts")
+        options.refuse({"echo": echo}, "with --format jsonl, which contains the prompts")
     is_single = input_ is None and n_best == 1 and isinstance(config, SamplingConfig)
     is_streamed = _is_streamed(stream, is_single=is_single, output=output, format_=format_)
     generator = load_as(Generator, run, **loading)
-    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "stop": stop or []}
+    limits: dict[str, Any] = {"max_new_tokens": max_new_tokens, "stop": stop or []}
     if is_streamed and isinstance(config, SamplingConfig):
-        _print_pieces(generator, prompt or "", config, echo=echo, **options)
+        _print_pieces(generator, prompt or "", config, echo=echo, **limits)
         return
     warnings = ReadWarnings()
     prompts = iter([prompt or ""]) if input_ is None else text_io.read_input(input_, warnings)
     num_samples = n_best if isinstance(config, SamplingConfig) else 1
-    found = generator.generate_stream(prompts, config, num_samples=num_samples, **options)
-    lines = text_io.json_lines(found, _json_row) if format_ == "jsonl" else _texts(found, echo=echo)
+    found = generator.generate_stream(prompts, config, num_samples=num_samples, **limits)
+    texts = (f"{one.prompt if echo else ''}{one.text}" for completions in found for one in completions)
+    lines = text_io.json_lines(found, _json_row) if format_ == "jsonl" else texts
     text_io.write_lines(lines, output, warnings, unit="prompts")
 
 
@@ -89,15 +79,15 @@ def _generation_config(
     """Return the sampling or search configuration of the options. Raises ConfigError on options without effect."""
     if "beam_size" in search:
         shared = {"min_length": sampling.pop("min_length", 0), "n_best": n_best, "allow_unk": False}
-        refuse(sampling, "with --beam-size, which searches")
+        options.refuse(sampling, "with --beam-size, which searches")
         return parse(DecodingConfig, search | shared, where="generate")
-    refuse(search, "without --beam-size")
+    options.refuse(search, "without --beam-size")
     if sampling.get("temperature") == 0:
-        refuse({"seed": sampling.get("seed")}, "with --temperature 0, which is deterministic")
+        options.refuse({"seed": sampling.get("seed")}, "with --temperature 0, which is deterministic")
     return parse(SamplingConfig, sampling, where="generate")
 
 
-def _is_streamed(wanted: bool | None, *, is_single: bool, output: str, format_: TextFormat) -> bool:
+def _is_streamed(wanted: bool | None, *, is_single: bool, output: str, format_: options.TextFormat) -> bool:
     """Return whether to print tokens as they are generated: on request, or for one text on a terminal."""
     is_possible = is_single and output == text_io.STANDARD and format_ == "text"
     if wanted and not is_possible:
@@ -105,31 +95,25 @@ def _is_streamed(wanted: bool | None, *, is_single: bool, output: str, format_: 
     return is_possible and sys.stdout.isatty() if wanted is None else wanted
 
 
-def _print_pieces(generator: Generator, prompt: str, config: SamplingConfig, *, echo: bool, **options: Any) -> None:
+def _print_pieces(generator: Generator, prompt: str, config: SamplingConfig, *, echo: bool, **limits: Any) -> None:
     with text_io.open_output(text_io.STANDARD) as stream:
         stream.write(generator.tokenizer.source.normalize(prompt) if echo else "")
-        for piece in generator.stream_text(prompt, config, **options):
+        for piece in generator.stream_text(prompt, config, **limits):
             stream.write(piece)
             stream.flush()
         stream.write("\n")
 
 
-def _texts(found: Iterator[list[Completion]], *, echo: bool) -> Iterator[str]:
-    for completions in found:
-        for one in completions:
-            yield f"{one.prompt}{one.text}" if echo else one.text
-
-
 def _json_row(completions: list[Completion]) -> dict[str, Any]:
-    return {"prompt": completions[0].prompt, "completions": [_json_tree(one) for one in completions]}
-
-
-def _json_tree(completion: Completion) -> dict[str, Any]:
-    return {
-        "text": completion.text,
-        "finish_reason": completion.finish_reason,
-        "score": completion.score,
-        "log_prob": completion.hypothesis.log_prob,
-        "tokens": list(completion.tokens),
-        "token_log_probs": list(completion.hypothesis.token_log_probs),
-    }
+    rows = [
+        {
+            "text": one.text,
+            "finish_reason": one.finish_reason,
+            "score": one.score,
+            "log_prob": one.hypothesis.log_prob,
+            "tokens": list(one.tokens),
+            "token_log_probs": list(one.hypothesis.token_log_probs),
+        }
+        for one in completions
+    ]
+    return {"prompt": completions[0].prompt, "completions": rows}

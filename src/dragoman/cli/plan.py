@@ -10,16 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dragoman.cli.options import (
-    CORPORA,
-    Assignments,
-    ConfigArgument,
-    DataDir,
-    DeviceOption,
-    InitFromOption,
-    JsonFlag,
-    shared_options,
-)
+from dragoman.cli import options
 from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import format_seconds, status
 from dragoman.config import merge
@@ -28,19 +19,19 @@ if TYPE_CHECKING:
     from dragoman.profiling.training_plan import Plan
 
 
-@shared_options(CORPORA, into="corpora")
+@options.shared_options(options.CORPORA, into="corpora")
 def plan(
-    config: ConfigArgument = None,
+    config: options.ConfigArgument = None,
     *,
     corpora: dict[str, Path],
-    init_from: InitFromOption = None,
-    data_dir: DataDir = None,
-    assignments: Assignments = None,
-    device: DeviceOption = None,
+    init_from: options.InitFromOption = None,
+    data_dir: options.DataDir = None,
+    assignments: options.Assignments = None,
+    device: options.DeviceOption = None,
     devices: Annotated[int, typer.Option(min=1, help="Number of such devices (data parallel).")] = 1,
     memory: Annotated[str | None, typer.Option(help="Device memory, such as 16GiB. Default: free memory.")] = None,
     price: Annotated[float | None, typer.Option(min=0, help="Price of one device hour, in any currency.")] = None,
-    json_: JsonFlag = False,
+    json_: options.JsonFlag = False,
 ) -> None:
     """Estimate the memory, time and cost of a training.
 
@@ -55,8 +46,8 @@ def plan(
 
     available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)
-    options = corpus_settings(corpora) | ({} if init_from is None else {"init_from": str(init_from)})
-    settings = merge(read_settings(config, assignments or []), options)
+    given = corpus_settings(corpora) | ({} if init_from is None else {"init_from": str(init_from)})
+    settings = merge(read_settings(config, assignments or []), given)
     complete, where = config is not None, str(config or "")
     with status() as report:
         experiment, _ = resolve_experiment(

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import text_io
+from dragoman.cli import options, text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import (
-    LOADING,
-    FormatOption,
-    OutputFile,
-    RunArgument,
-    SourceFeaturesOption,
-    TextFormat,
-    config_options,
-    refuse,
-    shared_options,
-)
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError
@@ -43,21 +31,21 @@ DocumentsOption = Annotated[Documents | None, typer.Option(help="Separator of do
 Overlap = Annotated[int | None, typer.Option(min=0, help="Tokens shared by consecutive windows.", show_default="0")]
 
 
-@shared_options(LOADING, into="loading")
-@config_options(DecodingConfig, ("length_penalty", "length_penalty_kind"), into="ranking")
+@options.shared_options(options.LOADING, into="loading")
+@options.config_options(DecodingConfig, ("length_penalty", "length_penalty_kind"), into="ranking")
 def score(
-    run: RunArgument,
+    run: options.RunArgument,
     *,
     source: SourceFile = None,
     target: TargetFile,
-    source_features: SourceFeaturesOption = None,
+    source_features: options.SourceFeaturesOption = None,
     perplexity: PerplexityFlag = False,
     documents: DocumentsOption = None,
     overlap: Overlap = None,
-    output: OutputFile = "-",
+    output: options.OutputFile = "-",
     ranking: dict[str, Any],
     loading: dict[str, Any],
-    format_: FormatOption = "text",
+    format_: options.FormatOption = "text",
 ) -> None:
     """Print the log-probability of given translations, or the perplexity of a text.
 
@@ -66,18 +54,18 @@ def score(
     """
     from dragoman.inference import Generator, Translator
 
-    warnings, totals = ReadWarnings(), _Totals()
+    warnings, totals = ReadWarnings(), {"lines": 0, "tokens": 0, "log_prob": 0.0}
     if perplexity:
-        options = ranking | {"ensemble": loading.get("ensemble"), "source_features": source_features}
-        refuse(options, "with --perplexity, which uses a language model")
+        useless = ranking | {"ensemble": loading.get("ensemble"), "source_features": source_features}
+        options.refuse(useless, "with --perplexity, which uses a language model")
         if source is not None:
-            refuse({"documents": documents}, "with --source, whose lines belong to the lines of --target")
+            options.refuse({"documents": documents}, "with --source, whose lines belong to the lines of --target")
         generator = load_as(Generator, run, **loading)
         texts, prompts = _texts_and_prompts(source, target, documents or "file", warnings)
         found = generator.perplexity(texts, prompts=prompts, overlap=overlap or 0)
         lines = iter([_perplexity_line(found, format_)])
     else:
-        refuse({"documents": documents, "overlap": overlap}, "without --perplexity")
+        options.refuse({"documents": documents, "overlap": overlap}, "without --perplexity")
         if source is None:
             raise ConfigError("--source is missing, and translations are scored given their sources. Give --source.")
         translator = load_as(Translator, run, **loading)
@@ -90,7 +78,7 @@ def score(
         )
     text_io.write_lines(lines, output, warnings)
     if not perplexity:
-        text_io.say(totals.summary())
+        text_io.say(_describe_totals(**totals))
 
 
 def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
@@ -120,7 +108,7 @@ def _texts_and_prompts(
     return texts, prompts
 
 
-def _perplexity_line(found: Perplexity, format_: TextFormat) -> str:
+def _perplexity_line(found: Perplexity, format_: options.TextFormat) -> str:
     if format_ == "jsonl":
         names = ("perplexity", "nats_per_token", "bits_per_byte", "tokens", "bytes")
         numbers = {name: getattr(found, name) for name in names}
@@ -131,9 +119,11 @@ def _perplexity_line(found: Perplexity, format_: TextFormat) -> str:
     )
 
 
-def _score_lines(scored: Iterator[Hypothesis], totals: _Totals, format_: TextFormat) -> Iterator[str]:
+def _score_lines(scored: Iterator[Hypothesis], totals: dict[str, float], format_: options.TextFormat) -> Iterator[str]:
     for number, one in enumerate(scored, start=1):
-        totals.add(one)
+        totals["lines"] += 1
+        totals["tokens"] += one.length
+        totals["log_prob"] += one.log_prob
         if format_ == "jsonl":
             row = {"line": number, "log_prob": one.log_prob, "score": one.score, "tokens": one.length}
             yield json.dumps(row | {"token_log_probs": list(one.token_log_probs)})
@@ -141,27 +131,14 @@ def _score_lines(scored: Iterator[Hypothesis], totals: _Totals, format_: TextFor
             yield f"{one.log_prob:.6f}\t{one.score:.6f}"
 
 
-@dataclass
-class _Totals:
-    """Totals over all targets; end symbols count as tokens."""
+def _describe_totals(lines: float, tokens: float, log_prob: float) -> str:
+    """Describe the totals over all targets; end symbols count as tokens."""
+    from dragoman.evaluation import perplexity
 
-    lines: int = 0
-    tokens: int = 0
-    log_prob: float = 0.0
-
-    def add(self, hypothesis: Hypothesis) -> None:
-        self.lines += 1
-        self.tokens += hypothesis.length
-        self.log_prob += hypothesis.log_prob
-
-    def summary(self) -> str:
-        """Return lines, tokens and perplexity as text."""
-        from dragoman.evaluation import perplexity
-
-        if not self.tokens:
-            return "0 lines"
-        mean = self.log_prob / self.tokens
-        return (
-            f"{self.lines:,} lines, {self.tokens:,} tokens with end symbols: log-probability {self.log_prob:,.3f}, "
-            f"{mean:.4f} per token, perplexity {perplexity(-mean):,.4f}"
-        )
+    if not tokens:
+        return "0 lines"
+    mean = log_prob / tokens
+    return (
+        f"{lines:,} lines, {tokens:,} tokens with end symbols: log-probability {log_prob:,.3f}, {mean:.4f} per token, "
+        f"perplexity {perplexity(-mean):,.4f}"
+    )

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.options import (
-    CORPORA,
-    Assignments,
-    ConfigArgument,
-    DataDir,
-    DeviceOption,
-    InitFromOption,
-    shared_options,
-)
+from dragoman.cli import options
 from dragoman.cli.signals import on_signals
 from dragoman.cli.training_display import TerminalReporter, show_result
 from dragoman.config import override
@@ -27,17 +19,17 @@ if TYPE_CHECKING:
     from dragoman.training.launch import WorkerRank
 
 
-@shared_options(CORPORA, into="corpora")
+@options.shared_options(options.CORPORA, into="corpora")
 def train(
-    config: ConfigArgument = None,
+    config: options.ConfigArgument = None,
     *,
     corpora: dict[str, Any],
-    init_from: InitFromOption = None,
+    init_from: options.InitFromOption = None,
     output_dir: Annotated[Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
-    data_dir: DataDir = None,
-    assignments: Assignments = None,
-    device: DeviceOption = None,
+    data_dir: options.DataDir = None,
+    assignments: options.Assignments = None,
+    device: options.DeviceOption = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
 ) -> None:
     """Train a model, or continue a run.

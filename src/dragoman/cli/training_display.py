@@ -13,16 +13,7 @@ from rich.text import Text
 
 from dragoman.cli.signals import on_signals
 from dragoman.cli.table_output import build_table
-from dragoman.training.callbacks import (
-    EndEvent,
-    Event,
-    LogEvent,
-    RollbackEvent,
-    SaveEvent,
-    SelectionEvent,
-    StartEvent,
-    ValidationEvent,
-)
+from dragoman.training import callbacks
 
 if TYPE_CHECKING:
     from dragoman.data.cleaning_rules import CleaningReport
@@ -115,41 +106,41 @@ class TrainingDisplay:
     def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: callbacks.Event) -> None:
         match event:
-            case StartEvent():
+            case callbacks.StartEvent():
                 self._start(event)
-            case LogEvent():
+            case callbacks.LogEvent():
                 self._log(event)
-            case ValidationEvent():
+            case callbacks.ValidationEvent():
                 star = " *" if event.improved else ""
                 show_line(f"epoch {event.epoch}, step {event.step:,}: {_scores(event.scores)}{star}")
-            case RollbackEvent():
+            case callbacks.RollbackEvent():
                 self._since = (event.step, time.monotonic())
                 show_line(
                     f"step {event.failed_step:,}: the loss is not finite ({event.examples}); back to step "
                     f"{event.step:,} with {event.learning_rate_scale:g} of the learning rate"
                 )
-            case EndEvent():
+            case callbacks.EndEvent():
                 self._show_work("selecting the weights")
-            case SelectionEvent():
+            case callbacks.SelectionEvent():
                 if len(event.candidates) > 1:
                     show_line("candidates for the weights, scored on the validation set:")
                     for name, scores in event.candidates.items():
                         show_line(f"{'→' if name == event.selected else ' '} {name}: {_scores(scores)}")
                 self._show_work("scoring")
-            case SaveEvent():
+            case callbacks.SaveEvent():
                 pass
             case _:
                 assert_never(event)
 
-    def _start(self, event: StartEvent) -> None:
+    def _start(self, event: callbacks.StartEvent) -> None:
         self._total, self._since = event.total_steps, (event.step, time.monotonic())
         beginning = f"continuing after step {event.step:,}" if event.step else "starting"
         show_line(f"{beginning}: {event.num_parameters:,} parameters, {event.total_steps:,} steps")
         self._task = self._bar.add_task("training", total=event.total_steps, completed=event.step, facts="")
 
-    def _log(self, event: LogEvent) -> None:
+    def _log(self, event: callbacks.LogEvent) -> None:
         first_step, start = self._since
         seconds_per_step = (time.monotonic() - start) / (event.step - first_step)
         remaining = self._total - event.step

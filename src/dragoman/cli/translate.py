@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import text_io
+from dragoman.cli import options, text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import (
-    LOADING,
-    FormatOption,
-    InputFile,
-    OutputFile,
-    RunArgument,
-    SourceFeaturesOption,
-    config_options,
-    refuse,
-    shared_options,
-)
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig
 
@@ -45,23 +34,23 @@ DECODING = (
 )
 
 
-@shared_options(LOADING, into="loading")
-@config_options(DecodingConfig, ("n_best",), into="returned", default="1")
-@config_options(DecodingConfig, DECODING, into="decoding")
+@options.shared_options(options.LOADING, into="loading")
+@options.config_options(DecodingConfig, ("n_best",), into="returned", default="1")
+@options.config_options(DecodingConfig, DECODING, into="decoding")
 def translate(
-    run: RunArgument,
+    run: options.RunArgument,
     *,
-    input_: InputFile = "-",
-    source_features: SourceFeaturesOption = None,
+    input_: options.InputFile = "-",
+    source_features: options.SourceFeaturesOption = None,
     split: SplitOption = None,
     language: Language = None,
-    output: OutputFile = "-",
+    output: options.OutputFile = "-",
     decoding: dict[str, Any],
     returned: dict[str, int],
     shortlist: ShortlistFlag = False,
     loading: dict[str, Any],
     scores: Scores = False,
-    format_: FormatOption = "text",
+    format_: options.FormatOption = "text",
 ) -> None:
     """Translate text, one segment per line.
 
@@ -77,9 +66,9 @@ def translate(
 
     n_best = returned.get("n_best", 1)
     if format_ == "jsonl":
-        refuse({"scores": scores}, "with --format jsonl, which contains the scores")
+        options.refuse({"scores": scores}, "with --format jsonl, which contains the scores")
     if n_best > 1:
-        refuse({"scores": scores}, "with --n-best, which prints the scores")
+        options.refuse({"scores": scores}, "with --n-best, which prints the scores")
     translator = load_as(Translator, run, shortlist=shortlist or None, **loading)
     config = translator.decoding_config(where="translate", **decoding, n_best=n_best)
     warnings = ReadWarnings()
@@ -107,15 +96,15 @@ def _text_lines(found: Iterator[Sequence[Translation]], n_best: int, scores: boo
 
 
 def _json_row(translations: Sequence[Translation]) -> dict[str, Any]:
-    return {"translations": [_json_tree(one) for one in translations]}
-
-
-def _json_tree(translation: Translation) -> dict[str, Any]:
-    return {
-        "text": translation.text,
-        "score": translation.score,
-        "log_prob": translation.log_prob,
-        "finished": translation.hypothesis.finished,
-        "tokens": list(translation.tokens),
-        "token_log_probs": list(translation.hypothesis.token_log_probs),
-    }
+    rows = [
+        {
+            "text": one.text,
+            "score": one.score,
+            "log_prob": one.log_prob,
+            "finished": one.hypothesis.finished,
+            "tokens": list(one.tokens),
+            "token_log_probs": list(one.hypothesis.token_log_probs),
+        }
+        for one in translations
+    ]
+    return {"translations": rows}

@@ -107,7 +107,7 @@ def inspect_run(
     explain, side, unsupported = _explainer(run, cpu, stored)
     request.check(unsupported)
     explanations = tuple(explain(request, number) for number in range(len(request.texts)))
-    facts = (*_describe_run(folder, run), *_compute_facts(stored, on_cpu_backend=cpu is not None))
+    facts = tuple(_describe_run(folder, run, stored, on_cpu_backend=cpu is not None))
     translator = cpu or (run if isinstance(run, Translator) else None)
     return InspectedRun(name or path.name, facts, explanations, side, translator)
 
@@ -150,11 +150,7 @@ def _explainer(
 
 
 def _explain_translation(
-    translator: Translator,
-    cpu: Translator | None,
-    compute_type: ComputeType,
-    request: InspectionRequest,
-    number: int,
+    translator: Translator, cpu: Translator | None, compute_type: ComputeType, request: InspectionRequest, number: int
 ) -> Explanation:
     backend: Any = translator.backend
     text, tokenizer = request.texts[number], translator.tokenizer
@@ -291,15 +287,14 @@ def _check_length(text: str, tokens: int, limit: int) -> None:
         )
 
 
-def _describe_run(folder: RunFolder, run: Any) -> Iterator[tuple[str, str]]:
+def _describe_run(
+    folder: RunFolder, run: Any, stored: ComputeType, *, on_cpu_backend: bool
+) -> Iterator[tuple[str, str]]:
+    """Describe model, scores and, for an exported model, the number formats behind the explanations."""
     yield "model", describe_model(folder.read_config().model)
     yield "parameters", f"{count_parameters(as_module(run.model)):,}"
     for name, scores in folder.read_scores().get("scores", {}).items():
         yield from ((f"{score['metric']} ({name})", f"{score['value']:.1f}") for score in scores[:1])
-
-
-def _compute_facts(stored: ComputeType, *, on_cpu_backend: bool) -> Iterator[tuple[str, str]]:
-    """Describe the number formats behind the explanations of an exported model."""
     if on_cpu_backend:
         yield "translation, beam and probabilities", f"computed by the CPU backend in {stored}"
         yield "other numbers", f"computed in float32 from inputs rounded to {stored} like those of the CPU backend"

@@ -109,8 +109,8 @@ def train(
     """
     if unknown := training.keys() - TranslationTrainingConfig.model_fields.keys():
         raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
-    chosen_device, reporter = choose_device(device), reporter or SilentReporter()
-    RunFolder(Path(output_dir)).check_new()
+    chosen_device, reporter, folder = choose_device(device), reporter or SilentReporter(), RunFolder(Path(output_dir))
+    folder.check_new()
     parallel = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
     corpora = corpus_settings(parallel | {"text": text, "valid_text": valid_text, "prepared": prepared})
     if isinstance(config, Mapping):
@@ -131,7 +131,10 @@ def train(
             report=report,
         )
     reporter.show_choices(choices, device=describe_device(chosen_device))
-    return train_new_run(experiment, Path(output_dir), device=chosen_device, tensorboard=tensorboard, reporter=reporter)
+    folder.create()
+    with folder.remove_on_error():
+        folder.write_config(experiment)
+        return train_in_folder(folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=reporter)
 
 
 def _with_training_options(signature: inspect.Signature) -> inspect.Signature:
@@ -161,36 +164,14 @@ def resume(
     `early` are worker processes that have been started already.
     """
     folder, reporter, chosen_device = RunFolder(Path(path)), reporter or SilentReporter(), choose_device(device)
-    experiment = read_unfinished(folder)
-    reporter.show_choices([], device=describe_device(chosen_device))
-    return train_in_folder(
-        folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=reporter, early=early
-    )
-
-
-def train_new_run(
-    experiment: Experiment,
-    output_dir: Path,
-    *,
-    device: torch.device,
-    tensorboard: bool = False,
-    reporter: TrainingReporter | None = None,
-) -> TrainingResult:
-    """Create a run folder and train in it. Raises RunError if the folder exists."""
-    folder = RunFolder(output_dir)
-    folder.create()
-    with folder.remove_on_error():
-        folder.write_config(experiment)
-        return train_in_folder(folder, experiment, device=device, tensorboard=tensorboard, reporter=reporter)
-
-
-def read_unfinished(folder: RunFolder) -> Experiment:
-    """Return the experiment of an unfinished run. Raises RunError if its training has ended."""
     experiment = folder.read_config()
     if folder.weights.exists():
         command = build_task(experiment).description.command.replace("RUN", str(folder.path))
         raise RunError(f"{folder.path}: the training has ended. Use the run with: {command}")
-    return experiment
+    reporter.show_choices([], device=describe_device(chosen_device))
+    return train_in_folder(
+        folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=reporter, early=early
+    )
 
 
 def train_in_folder(

@@ -87,10 +87,6 @@ class Likelihood:
         """Exponential of the loss; infinity on overflow."""
         return perplexity(self.loss)
 
-    def bits_per(self, units: int) -> float:
-        """Return the bits per unit of text, which do not depend on the tokenizer if the units are characters."""
-        return self.total / math.log(2) / units
-
     def scores(self, *, signature: str, detail: str = "", characters: int | None = None) -> list[Score]:
         """Return loss and perplexity, and bits per character if the number of characters is known.
 
@@ -101,7 +97,7 @@ class Likelihood:
             Score("perplexity", self.perplexity, signature, detail, higher_is_better=False),
         ]
         if characters:
-            bits = self.bits_per(characters)
+            bits = self.total / math.log(2) / characters  # does not depend on the tokenizer
             scores.append(Score("bits/character", bits, f"characters:{characters}", detail, higher_is_better=False))
         return scores
 
@@ -117,15 +113,3 @@ def measure_likelihood(
     if not count:
         raise ValueError("the batches contain no targets")
     return Likelihood(total, count)
-
-
-def loss_validator(
-    batches: Callable[[], Iterable[B]], loss_function: LossFunction[Any, B], *, device: torch.device
-) -> Validator:
-    """Return a validator that reports loss and perplexity of the batches and selects by the loss."""
-
-    def validate(model: nn.Module) -> dict[str, float]:
-        likelihood = measure_likelihood(model, batches(), loss_function, device=device)
-        return {"loss": likelihood.loss, "perplexity": likelihood.perplexity}
-
-    return Validator(validate, metric="loss", higher_is_better=False)

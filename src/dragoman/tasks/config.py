@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dragoman.config import Config, Tree
+from dragoman.config import Config
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.labeled import LabeledDataConfig
 from dragoman.data.datasets.qa import QuestionDataConfig
@@ -100,25 +100,15 @@ def _check_source_features(data: DataConfig, tokenizer: TokenizerConfig, *, need
             "data.noise changes the words of the dependency trees of model.positions.kind = tree. Leave one of "
             "them out."
         )
-    unsupported = (
-        (
-            not isinstance(tokenizer, BpeConfig | UnigramConfig),
-            "kind",
-            "its tokens do not mark where words begin",
-            "bpe or unigram",
-        ),
-        (tokenizer.whitespace == "keep", "whitespace", "its words do not begin with a space", "collapse"),
-        (tokenizer.normalization == "nfkc", "normalization", "it may put spaces into words", "nfc or none"),
-    )
-    for applies, key, reason, remedy in unsupported:
-        if needs_source_features and applies:
+    is_supported = isinstance(tokenizer, BpeConfig | UnigramConfig)
+    for supported, key, reason, remedy in (
+        (is_supported, "kind", "its tokens do not mark where words begin", "bpe or unigram"),
+        (tokenizer.whitespace != "keep", "whitespace", "its words do not begin with a space", "collapse"),
+        (tokenizer.normalization != "nfkc", "normalization", "it may put spaces into words", "nfc or none"),
+    ):
+        if needs_source_features and not supported:
             value = getattr(tokenizer, key)
             raise ValueError(f"tokenizer.{key} = {value} does not support tree positions: {reason}. Choose {remedy}.")
-
-
-def keep_whitespace(tree: Mapping[str, Any]) -> Tree:
-    """Set `whitespace: keep` if the settings do not say otherwise and the tokenizer is not one of words."""
-    return {"whitespace": "keep", **tree} if tree.get("kind") != "words" else dict(tree)
 
 
 Seq2SeqModelConfig = Annotated[EncoderDecoderConfig | RecurrentConfig, Field(discriminator="kind")]
@@ -218,13 +208,13 @@ class LanguageModelingConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _set_defaults(cls, tree: Any) -> Any:
-        """Default to plain text, and keep its whitespace."""
+        """Default to plain text, and keep its whitespace unless the tokenizer is one of words."""
         if not isinstance(tree, Mapping):
             return tree
         data, tokenizer = tree.get("data"), tree.get("tokenizer")
         defaults = {"data": {"kind": "text", **data}} if isinstance(data, Mapping) else {}
-        if isinstance(tokenizer, Mapping):
-            defaults["tokenizer"] = keep_whitespace(tokenizer)
+        if isinstance(tokenizer, Mapping) and tokenizer.get("kind") != "words":
+            defaults["tokenizer"] = {"whitespace": "keep", **tokenizer}
         return {**tree, **defaults}
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ from functools import partial
 from typing import ClassVar, final
 
 import torch
+from torch import nn
 
 from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.data.batching.packing import TextBatch, window_stream, windows_in_order
@@ -16,13 +17,14 @@ from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
-from dragoman.tasks.build_training import TrainingSetup, loss_validator, measure_likelihood
+from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
 from dragoman.tasks.plain_text_data import TextCorpus, prepare_text_data
 from dragoman.tasks.task import RunFiles, TaskDescription, format_list, load_weights
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.step import seeded_rng
+from dragoman.training.trainer import Validator
 
 SAMPLE_TOKENS = 200
 """Tokens of the sample in the model card."""
@@ -71,7 +73,10 @@ class LanguageModelingTask:
         else:
             stream, sets = self._prompt_batches(data)
             signature, prompt = "continuations:alone", data.texts.valid.pair(0)[0]
-        validator = loss_validator(sets["valid"], causal_lm_loss(), device=device)
+
+        def validate(model: nn.Module) -> dict[str, float]:
+            likelihood = measure_likelihood(model, sets["valid"](), causal_lm_loss(), device=device)
+            return {"loss": likelihood.loss, "perplexity": likelihood.perplexity}
 
         def scores(name: str) -> list[Score]:
             likelihood = measure_likelihood(model, sets[name](), causal_lm_loss(), device=device)
@@ -85,6 +90,7 @@ class LanguageModelingTask:
             [completion] = generator.generate([prompt], experiment.generation, max_new_tokens=SAMPLE_TOKENS)
             return f"{completion.prompt}{completion.text}"
 
+        validator = Validator(validate, metric="loss", higher_is_better=False)
         return TrainingSetup(
             model=model,
             stream=stream,
