@@ -1,7 +1,7 @@
 """Experiment configuration: read, complete and validate the settings of a run."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from dragoman.tasks.config import TASK_CONFIGS, Experiment
 
 EXPECTED_KEY = "expected"
 """Key of a recipe for its expected scores, which are not part of the experiment."""
-_PATH_KEYS = ("source", "target", "source_features", "path", "folder")
+CORPUS_PATH_KEYS = ("source", "target", "source_features", "path", "folder")
 """Keys of a corpus that name files."""
 MISSING = object()
 """Value of a key that is not set; None is a valid setting."""
@@ -104,29 +104,18 @@ def _hint_other_tasks(key: str, task: str) -> str | None:
 
 def resolve_corpus_paths(tree: Mapping[str, Any], folder: Path) -> Tree:
     """Resolve the relative paths of the corpora against `folder`."""
-    data = tree.get("data")
-    if not isinstance(data, Mapping):
+    if "data" not in tree:
         return dict(tree)
-    corpora = {name: _resolve_paths(data[name], folder) for name in ("train", "valid", "test") if name in data}
-    if isinstance(extra := data.get("extra_corpora"), list | tuple):
-        corpora["extra_corpora"] = [
-            {**one, "corpus": _resolve_paths(one["corpus"], folder)} if get_value(one, "corpus") is not MISSING else one
-            for one in extra
-        ]
-    return {**tree, "data": {**data, **corpora}}
+    return {**tree, "data": map_paths(tree["data"], lambda path: str(folder / path), keys=CORPUS_PATH_KEYS)}
 
 
-def _resolve_paths(corpus: Any, folder: Path) -> Any:
-    """Resolve every path of a corpus; values of other types are left for validation."""
-
-    def resolve(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [resolve(one) for one in value]
-        return str(folder / value) if isinstance(value, str) else value
-
-    if not isinstance(corpus, Mapping):
-        return corpus
-    return {key: resolve(value) if key in _PATH_KEYS else value for key, value in corpus.items()}
+def map_paths(tree: Any, change: Callable[[str], str], *, keys: Collection[str], key: str = "") -> Any:
+    """Apply `change` to the strings under the given keys; `key` is that of the tree, which may be a value."""
+    if isinstance(tree, Mapping):
+        return {name: map_paths(value, change, keys=keys, key=name) for name, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [map_paths(value, change, keys=keys, key=key) for value in tree]
+    return change(tree) if key in keys and isinstance(tree, str) else tree
 
 
 def is_set(tree: Mapping[str, Any], key: str) -> bool:

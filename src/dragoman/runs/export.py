@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import yaml
 
 from dragoman import cpu_library
 from dragoman.atomic_files import new_folder, write_atomically
-from dragoman.config import Tree
 from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
 from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
@@ -20,13 +19,14 @@ from dragoman.errors import ConfigError, RunError
 from dragoman.inference.backends import cpu_backend
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
+from dragoman.runs.config import CORPUS_PATH_KEYS, map_paths
 from dragoman.runs.folder import FORMAT_KEY, FORMAT_VERSION, RunFolder
 from dragoman.runs.model_card import describe_model
 from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig
 from dragoman.tasks.task import cache_dir
 
 MEBIBYTE = 2**20
-_PATH_KEYS = {"source", "target", "source_features", "path", "folder", "init_from", "teacher", "extra_teachers"}
+_PATH_KEYS = {*CORPUS_PATH_KEYS, "init_from", "teacher", "extra_teachers"}
 """Configuration keys of paths on the training machine."""
 
 
@@ -66,7 +66,10 @@ def export_run(
     pairs = None
     with new_folder(out) as path:
         if shortlist is not None:
-            texts = _read_training_pairs(experiment) if corpus is None else _read_pairs(corpus)
+            if corpus is None:
+                texts = _read_training_pairs(experiment)
+            else:
+                texts = ((one.source, one.target) for one in read_corpus(corpus) if one.source and one.target)
             built, pairs = build_shortlist(texts, folder.read_tokenizer(), shortlist)
             built.save(RunFolder(path).shortlist)
         _write_export(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
@@ -81,10 +84,6 @@ def _read_training_pairs(experiment: Experiment) -> Iterator[tuple[str, str]]:
     return iter(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train)
 
 
-def _read_pairs(corpus: ParallelFiles) -> Iterator[tuple[str, str]]:
-    return ((example.source, example.target) for example in read_corpus(corpus) if example.source and example.target)
-
-
 def _write_export(
     export: RunFolder, run: RunFolder, experiment: Experiment, *, name: str, compute_type: ComputeType
 ) -> None:
@@ -92,7 +91,9 @@ def _write_export(
         if path.exists():
             shutil.copyfile(path, export.path / path.name)
     save_arrays(export.weights, quantize_weights(load_arrays(run.weights), compute_type))
-    tree = {FORMAT_KEY: FORMAT_VERSION, **_strip_folders(experiment.model_dump(mode="json"))}
+    tree = {FORMAT_KEY: FORMAT_VERSION, **experiment.model_dump(mode="json")}
+    for key in tree.keys() & {"data", "init_from", "training"}:  # without folders, because exports are published
+        tree[key] = map_paths(tree[key], lambda path: Path(path).name, keys=_PATH_KEYS, key=key)
     write_atomically(export.config, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
     size = export.weights.stat().st_size / MEBIBYTE
     facts = {"run": run.path.resolve().name, "compute_type": compute_type, "dragoman": version("dragoman")}
@@ -100,19 +101,6 @@ def _write_export(
     card = run.model_card.read_text(encoding="utf-8").rstrip() if run.model_card.exists() else f"# {name}"
     content = f"The folder `{name}` contains the weights of the run `{facts['run']}` as {compute_type} ({size:.1f} MiB)"
     write_atomically(export.model_card, f"{card}\n\n## Export\n\n{content}: {describe_model(experiment.model)}.\n")
-
-
-def _strip_folders(tree: Tree) -> Tree:
-    """Reduce the paths of corpora and runs to their names, because exports are published."""
-
-    def strip(value: Any, key: str = "") -> Any:
-        if isinstance(value, dict):
-            return {name: strip(one, name) for name, one in value.items()}
-        if isinstance(value, list):
-            return [strip(one, key) for one in value]
-        return Path(value).name if key in _PATH_KEYS and isinstance(value, str) else value
-
-    return {**tree, **{key: strip(tree[key], key) for key in ("data", "init_from", "training") if key in tree}}
 
 
 def _unsupported_reason(model: ModelConfig) -> str | None:

@@ -173,22 +173,16 @@ def load_cpu_backend(
         choices = ", ".join(get_args(RequestedComputeType))
         raise ConfigError(f"compute_type = {compute_type!r} does not exist. Choose one of {choices}.")
     try:
-        return _load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
+        tree = _raw_config(folder)
+        stored = folder.read_export().get("compute_type", "float32")
+        if stored not in get_args(ComputeType):
+            raise RunError(f"{folder.export}: compute_type = {stored} does not exist. Restore the original file.")
+        reason, is_expected = _reason_against_cpu_backend(tree, device)
+        if reason is None:
+            return _build_on_cpu(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
     except (AttributeError, KeyError, RuntimeError, TypeError):
         folder.read_config()  # raises a clear error if the configuration is invalid
         raise
-
-
-def _load_cpu_backend(
-    folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
-) -> "Translator | Generator | None":
-    tree = _raw_config(folder)
-    stored = folder.read_export().get("compute_type", "float32")
-    if stored not in get_args(ComputeType):
-        raise RunError(f"{folder.export}: compute_type = {stored} does not exist. Restore the original file.")
-    reason, is_expected = _reason_against_cpu_backend(tree, device)
-    if reason is None:
-        return _build_on_cpu(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
     if compute_type in ("bfloat16", "int8"):
         raise ConfigError(f"compute_type = {compute_type}: {reason}. Leave compute_type out to use PyTorch in float32.")
     if stored == "int8" and compute_type == "auto":
@@ -249,20 +243,16 @@ def _build_on_cpu(
         where=str(folder.weights),
     )
     if _task(tree) == "language_modeling":
-        return _build_generator(folder, tree, backend, batch_tokens)
+        data, template = tree["data"], tree.get("chat_template")
+        pairs = data["kind"] == "pairs"
+        where = f"{folder.config}: chat_template"
+        return inference.Generator(
+            backend,
+            tokenizer,
+            context=data["max_source_length"] + data["max_target_length"] + 1 if pairs else data["context_length"],
+            pairs=pairs,
+            template=None if template is None else parse(ChatTemplate, template, where=where),
+            batch_tokens=batch_tokens,
+        )
     config = parse(DecodingConfig, tree.get("decoding", {}), where=f"{folder.config}: decoding")
     return Translator(backend, tokenizer, batch_tokens=batch_tokens, config=config)
-
-
-def _build_generator(folder: RunFolder, tree: Mapping[str, Any], backend: CpuBackend, batch_tokens: int) -> "Generator":
-    """Build a generator as `tasks.build_generator` does, without importing PyTorch."""
-    data, template = tree["data"], tree.get("chat_template")
-    pairs = data["kind"] == "pairs"
-    return inference.Generator(
-        backend,
-        folder.read_tokenizer(),
-        context=data["max_source_length"] + data["max_target_length"] + 1 if pairs else data["context_length"],
-        pairs=pairs,
-        template=None if template is None else parse(ChatTemplate, template, where=f"{folder.config}: chat_template"),
-        batch_tokens=batch_tokens,
-    )

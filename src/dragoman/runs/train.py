@@ -35,6 +35,7 @@ from dragoman.tasks.build_training import TrainingSetup, prepare_state
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import TaskData
+from dragoman.training import distributed
 from dragoman.training.callbacks import (
     Callback,
     EndEvent,
@@ -45,15 +46,6 @@ from dragoman.training.callbacks import (
     combine_callbacks,
 )
 from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
-from dragoman.training.distributed import (
-    SINGLE_WORKER,
-    WorkerGroup,
-    WorkerLostError,
-    all_cores,
-    join_workers,
-    lead_workers,
-    worker_message,
-)
 from dragoman.training.launch import WorkerProcesses, WorkerRank
 from dragoman.training.precision import lacks_bfloat16
 from dragoman.training.step import check_compilable
@@ -199,7 +191,9 @@ def train_in_folder(
             experiment.training, build_meta_model(experiment, folder), tokens=data.tokens_per_epoch, device=device
         )
         with (
-            lead_workers(num_workers, message=worker_message(folder.path, device), early=early) as workers,
+            distributed.lead_workers(
+                num_workers, message=distributed.worker_message(folder.path, device), early=early
+            ) as workers,
             reporter.interruption() as interrupted,
             reporter.callback(task.description.unit) as display,
             _explain_resuming(folder),
@@ -244,7 +238,7 @@ def train_and_score(
     device: torch.device,
     callbacks: Sequence[Callback],
     interrupted: Callable[[], bool],
-    workers: WorkerGroup = SINGLE_WORKER,
+    workers: distributed.WorkerGroup = distributed.SINGLE_WORKER,
 ) -> TrainingResult:
     """Train to the end, select the weights, score them and write the model card.
 
@@ -268,7 +262,7 @@ def train_and_score(
     )
     callback(EndEvent(state.progress.step))
     state = _gather_shards(state, setup)
-    with all_cores(workers):
+    with distributed.all_cores(workers):
         selected, selection = select_weights(state, setup.final_validator, interrupted=interrupted)
         callback(selection)
         scores = _final_scores(setup, state.progress.step, interrupted)
@@ -292,7 +286,7 @@ def run_worker(
 
     Raises InterruptionError if any worker is interrupted, and WorkerLostError if one is lost.
     """
-    with join_workers(here) as (workers, message):
+    with distributed.join_workers(here) as (workers, message):
         device = torch.device(here.device if message["device"] == "cuda" else message["device"])
         if device.type == "cuda":
             torch.cuda.set_device(device)
@@ -315,7 +309,7 @@ def run_worker(
                     interrupted=interrupted,
                     workers=workers,
                 )
-        except (InterruptionError, WorkerLostError):
+        except (InterruptionError, distributed.WorkerLostError):
             raise
         except Exception as error:  # of any kind: the main worker reports the reason, and it is raised again
             workers.report_failure(str(error) or type(error).__name__)
@@ -330,17 +324,17 @@ def _explain_resuming(folder: RunFolder) -> Iterator[None]:
     command = f"dragoman train --resume {folder.path}"
     try:
         yield
-    except (InterruptionError, WorkerLostError) as error:
+    except (InterruptionError, distributed.WorkerLostError) as error:
         raise RunError(f"{error}. Continue with: {command}") from error
     except KeyboardInterrupt as error:
         raise RunError(f"Stopped at once. Continue from the last checkpoint with: {command}") from error
 
 
-def _validate_on_all_cores(validator: Validator, workers: WorkerGroup) -> Validator:
+def _validate_on_all_cores(validator: Validator, workers: distributed.WorkerGroup) -> Validator:
     """Let the main worker validate on the cores of all, while the others wait."""
 
     def validate(model: torch.nn.Module) -> Mapping[str, float]:
-        with all_cores(workers):
+        with distributed.all_cores(workers):
             return validator.validate(model)
 
     return replace(validator, validate=validate)

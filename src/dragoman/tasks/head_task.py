@@ -20,19 +20,10 @@ from dragoman.inference.length_batches import InputWarning
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only
 from dragoman.models.task_heads import Backbone, DecoderOnlyBackbone, Head, ModelWithHead
+from dragoman.tasks import task
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, ReaderModelConfig, TaggingConfig
 from dragoman.tasks.initial_weights import read_initial_tokenizer, read_initial_weights, set_initial_weights
-from dragoman.tasks.task import (
-    RunFiles,
-    TaskData,
-    TaskDescription,
-    check_unchanged,
-    describe_sizes,
-    format_list,
-    load_or_create_tokenizer,
-    load_weights,
-)
 from dragoman.training.step import LossFunction, seeded_rng
 from dragoman.training.trainer import Validator
 
@@ -43,7 +34,7 @@ Encoder = Callable[..., Any]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ExampleData(TaskData):
+class ExampleData(task.TaskData):
     """Examples as text and as token ids."""
 
     splits: Splits[Any]
@@ -61,7 +52,7 @@ class HeadTask:
     """Task of a model with a head."""
 
     experiment: ClassificationConfig | TaggingConfig | QuestionAnsweringConfig
-    description: TaskDescription
+    description: task.TaskDescription
     plural: str
     """Plural noun for the examples."""
     limit: int
@@ -85,13 +76,15 @@ class HeadTask:
     """Class, or function, of model, tokenizer, labels, `device` and `batch_tokens`."""
     score: Callable[[Any, Sequence[Any]], list[Score]]
 
-    def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> ExampleData:
+    def prepare_data(self, folder: task.RunFiles, *, report: Callable[[str], None]) -> ExampleData:
         experiment = self.experiment
         report("reading the corpus")
         splits = self.read(experiment.data, seed=experiment.training.seed)
-        check_unchanged(splits.fingerprints, folder)
+        task.check_unchanged(splits.fingerprints, folder)
         weights = read_initial_weights(experiment.init_from, experiment.model, folder)
-        tokenizer = load_or_create_tokenizer(folder, lambda: self._new_tokenizer(folder, splits.train), report=report)
+        tokenizer = task.load_or_create_tokenizer(
+            folder, lambda: self._new_tokenizer(folder, splits.train), report=report
+        )
         if self.labels_of is not None and not folder.labels.exists():
             Labels.collect(self.labels_of(splits.train)).save(folder.labels)
         labels, side = self._load_labels(folder), tokenizer.source
@@ -108,9 +101,9 @@ class HeadTask:
             tokenizer=tokenizer,
             fingerprints=splits.fingerprints,
             notes=(*splits.notes, *self._notes(train, valid)),
-            summary=describe_sizes(size, len(splits.valid), None if test is None else len(test)),
+            summary=task.describe_sizes(size, len(splits.valid), None if test is None else len(test)),
             tokens_per_epoch=int(train.lengths.sum()),
-            describe_rows=lambda rows: f"{format_list([locations[row] for row in rows])} of the training corpus",
+            describe_rows=lambda rows: f"{task.format_list([locations[row] for row in rows])} of the training corpus",
             splits=splits,
             train=train,
             valid=valid,
@@ -145,22 +138,22 @@ class HeadTask:
             describe_rows=data.describe_rows,
         )
 
-    def build_model(self, folder: RunFiles, *, device: torch.device) -> ModelWithHead:
+    def build_model(self, folder: task.RunFiles, *, device: torch.device) -> ModelWithHead:
         return self._build(folder.read_tokenizer(), self._load_labels(folder), device=device)
 
-    def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Any:
+    def load(self, folder: task.RunFiles, *, device: torch.device, batch_tokens: int) -> Any:
         tokenizer, labels = folder.read_tokenizer(), self._load_labels(folder)
-        model = load_weights(self._build(tokenizer, labels, device=device), folder)
+        model = task.load_weights(self._build(tokenizer, labels, device=device), folder)
         return self.build_pipeline(model, tokenizer.source, labels, device=device, batch_tokens=batch_tokens)
 
-    def _new_tokenizer(self, folder: RunFiles, examples: Sequence[Any]) -> Tokenizer:
+    def _new_tokenizer(self, folder: task.RunFiles, examples: Sequence[Any]) -> Tokenizer:
         """Return the tokenizer of the initial run, or train one. Raises ConfigError if the settings differ."""
         start, config = self.experiment.init_from, self.experiment.tokenizer
         if start is None:
             return Tokenizer.train_on_texts(lambda: self.texts(examples), config)
         return read_initial_tokenizer(folder.open(start), config)
 
-    def _load_labels(self, folder: RunFiles) -> Labels:
+    def _load_labels(self, folder: task.RunFiles) -> Labels:
         return Labels(()) if self.labels_of is None else Labels.load(folder.labels)
 
     def _notes(self, train: Any, valid: Any) -> Iterator[str]:

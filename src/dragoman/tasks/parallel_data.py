@@ -21,15 +21,7 @@ from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
-from dragoman.tasks.task import (
-    RunFiles,
-    TaskData,
-    cache_dir,
-    check_unchanged,
-    describe_sizes,
-    format_list,
-    load_or_create_tokenizer,
-)
+from dragoman.tasks import task
 
 
 @final
@@ -46,20 +38,20 @@ class LengthLimits:
     def tokenize(self, texts: TextStore, tokenizer: Tokenizer) -> TokenStore:
         """Tokenize the texts and leave out longer pairs."""
         return tokenize_texts(
-            texts, tokenizer, cache_dir(), max_source_length=self.source, max_target_length=self.target
+            texts, tokenizer, task.cache_dir(), max_source_length=self.source, max_target_length=self.target
         )
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class ParallelData(TaskData):
+class ParallelData(task.TaskData):
     """Parallel texts and their tokens."""
 
     texts: PreparedData
     train: TokenStore
     valid: TokenStore
     valid_limits: LengthLimits
-    folder: RunFiles
+    folder: task.RunFiles
     decoder_only: bool
     """Whether one model reads source and target as one sequence."""
     source_features: Mapping[str, StoredFeatures]
@@ -72,7 +64,7 @@ class ParallelData(TaskData):
 
 def prepare_parallel_data(
     data: DataConfig,
-    folder: RunFiles,
+    folder: task.RunFiles,
     *,
     create_tokenizer: Callable[[TextPairs], Tokenizer],
     seed: int,
@@ -86,11 +78,11 @@ def prepare_parallel_data(
     if a corpus has changed since the run started.
     """
     report("reading and cleaning the corpus")
-    texts = prepare_data(data, cache_dir(), seed=seed)
-    check_unchanged(texts.fingerprints, folder)
-    stores = _prepare_source_features(data, cache_dir(), report=report)
+    texts = prepare_data(data, task.cache_dir(), seed=seed)
+    task.check_unchanged(texts.fingerprints, folder)
+    stores = _prepare_source_features(data, task.cache_dir(), report=report)
     sample = texts.train.sample(data.tokenizer_sample_size, seed=seed)
-    tokenizer = load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
+    tokenizer = task.load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
     report("tokenizing")
     limits = LengthLimits(data.max_source_length, data.max_target_length)
     train = _tokenize_training(texts, tokenizer, limits)
@@ -112,7 +104,7 @@ def prepare_parallel_data(
         tokenizer=tokenizer,
         fingerprints=texts.fingerprints,
         notes=(*texts.notes, *_length_notes(texts, train, valid, valid_limits)),
-        summary=describe_sizes(f"{len(train):,} pairs", len(texts.valid), num_test),
+        summary=task.describe_sizes(f"{len(train):,} pairs", len(texts.valid), num_test),
         tokens_per_epoch=_tokens_per_epoch(train, corpus_weights, decoder_only=decoder_only),
         describe_rows=partial(_describe_rows, texts, train),
         cleaning_report=texts.report,
@@ -146,9 +138,9 @@ def _describe_rows(texts: PreparedData, train: TokenStore, rows: Sequence[int]) 
     """Name the lines of the corpus that the rows of a batch come from."""
     lines = [texts.train.line(int(train.origins[row])) for row in rows]
     if len(texts.ends) == 1:
-        return f"{format_list(lines)} of the training corpus"
+        return f"{task.format_list(lines)} of the training corpus"
     names = [f"{line} of corpus {corpus + 1}" for corpus, line in (locate_line(one, texts.ends) for one in lines)]
-    return f"{format_list(names)}, counted from data.train"
+    return f"{task.format_list(names)}, counted from data.train"
 
 
 def epoch_store(
@@ -160,7 +152,7 @@ def epoch_store(
     if noise is None and not dropout:
         return parallel.train
 
-    texts, cache = parallel.texts.train, cache_dir()
+    texts, cache = parallel.texts.train, task.cache_dir()
     options: Any = {"probability": dropout, "noise": noise, "seed": seed}
     return lambda epoch: retokenize_epoch(parallel.train, texts, parallel.tokenizer, cache, **options, epoch=epoch)
 

@@ -6,20 +6,12 @@ from typing import final
 
 from dragoman.data.datasets.text import DocumentRange, DocumentStore, TextDataConfig, prepare_text, tokenize_documents
 from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
-from dragoman.tasks.task import (
-    RunFiles,
-    TaskData,
-    cache_dir,
-    check_unchanged,
-    describe_sizes,
-    format_list,
-    load_or_create_tokenizer,
-)
+from dragoman.tasks import task
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class TextCorpus(TaskData):
+class TextCorpus(task.TaskData):
     """Tokenized plain text of a run."""
 
     documents: Mapping[str, DocumentRange]
@@ -38,7 +30,7 @@ class TextCorpus(TaskData):
 
 
 def prepare_text_data(
-    data: TextDataConfig, config: TokenizerConfig, folder: RunFiles, *, report: Callable[[str], None]
+    data: TextDataConfig, config: TokenizerConfig, folder: task.RunFiles, *, report: Callable[[str], None]
 ) -> TextCorpus:
     """Read and tokenize plain text; a new run trains its tokenizer.
 
@@ -46,25 +38,25 @@ def prepare_text_data(
     """
     report("reading the text")
     prepared = prepare_text(data)
-    check_unchanged(prepared.fingerprints, folder)
+    task.check_unchanged(prepared.fingerprints, folder)
     texts = prepared.train.texts
-    tokenizer = load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(texts, config), report=report)
+    tokenizer = task.load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(texts, config), report=report)
     report("tokenizing")
     sets = {"train": prepared.train, "valid": prepared.valid, "test": prepared.test}
     documents = {name: part for name, part in sets.items() if part is not None}
-    stores = {name: tokenize_documents(part, tokenizer, cache_dir()) for name, part in documents.items()}
+    stores = {name: tokenize_documents(part, tokenizer, task.cache_dir()) for name, part in documents.items()}
     train, test = stores["train"], stores.get("test")
     size = f"{train.tokens:,} tokens of {len(train):,} document{'' if len(train) == 1 else 's'}"
 
     def describe_rows(rows: Sequence[int]) -> str:
         lines = dict.fromkeys(int(train.origins[row]) for row in rows)
-        return f"the documents at {format_list(list(lines))} of the training text"
+        return f"the documents at {task.format_list(list(lines))} of the training text"
 
     return TextCorpus(
         tokenizer=tokenizer,
         fingerprints=prepared.fingerprints,
         notes=prepared.notes,
-        summary=describe_sizes(size, stores["valid"].tokens, None if test is None else test.tokens),
+        summary=task.describe_sizes(size, stores["valid"].tokens, None if test is None else test.tokens),
         tokens_per_epoch=train.tokens + len(train),
         describe_rows=describe_rows,
         documents=documents,

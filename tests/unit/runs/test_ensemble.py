@@ -5,7 +5,7 @@ import pytest
 import dragoman
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference import Translator
-from dragoman.inference.backends.torch_backend import TorchBackend
+from dragoman.inference.backends import torch_backend
 from dragoman.runs.export import export_run
 from dragoman.runs.load import ComputeTypeWarning
 from tests.untrained_runs import finished_language_model, finished_run
@@ -50,6 +50,6 @@ def test_only_finished_translators_are_members(run, tmp_path):
 
 def test_tree_positions_are_refused(run, tmp_path, monkeypatch):
     in_pytorch = finished_run(tmp_path / "other", {"model": {"positions": {"kind": "shaw"}}})
-    monkeypatch.setattr(TorchBackend, "needs_source_features", True)
+    monkeypatch.setattr(torch_backend, "needs_source_features", lambda _: True)
     with pytest.raises(ConfigError, match="other: has tree positions"):
         dragoman.load(in_pytorch.path, ensemble=[run.path], device="cpu")
