@@ -7,12 +7,19 @@ import numpy as np
 from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.packing import TextBatch
 from dragoman.data.datasets.memory_map import RaggedArray
+from dragoman.data.datasets.text import TokenizedPassage
+from dragoman.data.readers.plain_text import Passage
 from dragoman.data.tokenizers import BOS, EOS
 
 
 def ragged(texts: Sequence[Sequence[int]]) -> RaggedArray:
     values = np.array([index for text in texts for index in text], dtype=np.uint16)
     return RaggedArray(values, np.array([len(text) for text in texts], dtype=np.int64))
+
+
+def tokenized(ids: Sequence[int], line: int, *, is_first: bool) -> TokenizedPassage:
+    """Return the ids of a passage."""
+    return ids, Passage("", line, is_first)
 
 
 def packed(texts: Sequence[Sequence[int]]) -> list[int]:

@@ -111,16 +111,16 @@ def file_lock(lock: Path) -> Iterator[None]:
         yield
 
 
-def open_or_build(folder: Path, open_it: Callable[[], _T], build: Callable[[], _T]) -> _T:
-    """Return the content of a folder; if `open_it` raises DataError, one process builds it for all."""
+def open_or_build(folder: Path, open_folder: Callable[[Path], _T], build: Callable[[Path], _T]) -> _T:
+    """Return the content of a folder; if `open_folder` raises DataError, one process builds it for all."""
     try:
-        return open_it()
+        return open_folder(folder)
     except DataError:
         with file_lock(folder.with_name(f".{folder.name}.lock")):
             try:
-                return open_it()
+                return open_folder(folder)
             except DataError:
-                return build()
+                return build(folder)
 
 
 def read_json(path: Path, *, format_name: str, version: int, remedy: str) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def check(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
                 clean_in_blocks(data, work, seed=seed, runner=runner, size=size)
             continue
         found = clean_in_blocks(data, work, seed=seed, runner=runner, size=size)
-        assert list(found.texts.examples()) == train
+        assert list(found.train.examples()) == train
         assert list(found.valid.examples()) == valid
         assert (found.test is None) == (data.test is None)
         assert found.report.to_json() == report.to_json()
@@ -142,10 +142,10 @@ def test_complete_parts_are_reused(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             run(work, KilledEngine(at))
         again = run(work, run_sequentially)
-        assert list(again.texts.examples()) == list(whole.texts.examples())
+        assert list(again.train.examples()) == list(whole.train.examples())
         assert list(again.valid) == list(whole.valid)
         assert again.report == whole.report
-        assert again.texts.fingerprint == whole.texts.fingerprint
+        assert again.train.fingerprint == whole.train.fingerprint
 
 
 def test_joined_datasets_are_one_and_damage_is_detected(tmp_path):
@@ -153,17 +153,17 @@ def test_joined_datasets_are_one_and_damage_is_detected(tmp_path):
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 1})
     found = clean_in_blocks(data, tmp_path / "work", seed=3, runner=run_sequentially, size=7)
     assert len(found.shards) == 6
-    assert TextStore(found.texts.folder).pair(23) == found.texts.pair(23)
-    assert sum(len(TextStore(shard / "texts")) for shard in found.shards) == len(found.texts) == 40
+    assert TextStore(found.train.folder).pair(23) == found.train.pair(23)
+    assert sum(len(TextStore(shard / "texts")) for shard in found.shards) == len(found.train) == 40
     header = found.shards[2] / "texts" / "header.json"
     tree = json.loads(header.read_text())
     header.write_text(json.dumps(tree | {"fingerprint": "0"}))
     with pytest.raises(DataError, match="not the shard that was concatenated"):
-        TextStore(found.texts.folder)
+        TextStore(found.train.folder)
     (found.shards[2] / "texts" / "source.values").write_bytes(b"")
     header.write_text(json.dumps(tree))
     with pytest.raises(DataError, match="bytes instead of"):
-        TextStore(found.texts.folder)
+        TextStore(found.train.folder)
 
 
 def test_training_from_files_uses_the_same_texts(tmp_path):
@@ -171,6 +171,6 @@ def test_training_from_files_uses_the_same_texts(tmp_path):
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 5})
     prepared = prepare_data(data, tmp_path / "cache", seed=3)
     cleaned = clean_in_blocks(data, tmp_path / "work", seed=3, runner=run_sequentially, size=7)
-    assert list(prepared.train.examples()) == list(cleaned.texts.examples())
+    assert list(prepared.train.examples()) == list(cleaned.train.examples())
     assert list(prepared.valid) == list(cleaned.valid)
     assert (prepared.report, prepared.notes, prepared.ends) == (cleaned.report, cleaned.notes, cleaned.ends)

@@ -132,17 +132,17 @@ def test_file_lock_excludes_others(tmp_path):
 def test_one_process_builds_for_all(tmp_path):
     made = []
 
-    def opened() -> str:
+    def opened(folder: Path) -> str:
         try:
-            return (tmp_path / "texts" / "all").read_text()
+            return (folder / "all").read_text()
         except OSError as error:
             raise DataError("not there") from error
 
-    def build() -> str:
-        with new_folder(tmp_path / "texts") as partial:
+    def build(folder: Path) -> str:
+        with new_folder(folder) as partial:
             time.sleep(0.05)
             made.append((partial / "all").write_text("words"))
-        return opened()
+        return opened(folder)
 
     with ThreadPoolExecutor(5) as pool:
         found = list(pool.map(lambda _: open_or_build(tmp_path / "texts", opened, build), range(11)))

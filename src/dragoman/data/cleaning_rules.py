@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from dragoman.config import Config
 from dragoman.data.fingerprints import text_hash
@@ -28,19 +28,14 @@ class CleaningConfig(Config):
 
     max_words: int | None = Field(250, ge=1)
     """Maximum number of words, separated by spaces, on either side."""
-
     max_characters: int | None = Field(2500, ge=1)
     """Maximum number of characters on either side; bounds text without spaces."""
-
     max_length_ratio: float | None = Field(6.0, ge=1)
     """Maximum of (longer + 10) / (shorter + 10), in characters."""
-
     remove_copies: bool = True
     """Remove pairs whose target equals the source, unless they consist of numbers and signs."""
-
     remove_leaks: bool = True
     """Remove pairs whose source is in the validation or test set; they are reported in any case."""
-
     remove_duplicates: bool = True
     """Remove repeated pairs."""
 
@@ -90,11 +85,10 @@ class CleaningReport:
         self.read += later.read
         for rule, other in later.rules.items():
             result = self.rules[rule]
-            if other.count:
-                result.removed = other.removed
-                result.count += other.count
-                moved = [replace(sample, line=before + sample.line) for sample in other.samples]
-                result.samples = [*result.samples, *moved][:MAX_SAMPLES]
+            result.removed = other.removed if other.count else result.removed
+            result.count += other.count
+            moved = [replace(sample, line=before + sample.line) for sample in other.samples]
+            result.samples = [*result.samples, *moved][:MAX_SAMPLES]
 
     @property
     def num_leaks(self) -> int:
@@ -121,11 +115,8 @@ class CleaningReport:
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> "CleaningReport":
         """Convert the output of `to_json`."""
-        report = cls(read=tree["read"], kept=tree["kept"])
-        for result in tree["rules"]:
-            samples = [SamplePair(**sample) for sample in result["samples"]]
-            report.rules[result["rule"]] = RuleResult(result["rule"], result["removed"], result["count"], samples)
-        return report
+        rules = TypeAdapter(list[RuleResult]).validate_python(tree["rules"])
+        return cls(tree["read"], tree["kept"], {result.rule: result for result in rules})
 
 
 def passes_pair_rules(

@@ -17,7 +17,6 @@ class PreparedFolder(Config):
     """Corpora that `dragoman data prepare` has cleaned and tokenized, with their validation and test sets."""
 
     kind: Literal["prepared"] = "prepared"
-
     folder: Path
     """The prepared folder."""
 
@@ -29,34 +28,24 @@ class DataConfig(ValidationConfig):
         ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet | PreparedFolder, Field(discriminator="kind")
     ]
     """Training corpus."""
-
     extra_corpora: tuple[ExtraCorpus, ...] = ()
     """Additional training corpora, such as back-translated text, each with a weight."""
-
     temperature: float | None = Field(None, ge=1.0, le=1000.0)
     """Draw a share of n^(1/temperature) from each corpus of n pairs, instead of weights."""
-
     valid: ParallelCorpus | None = None
     """Validation corpus; by default a part of `train` is held out."""
-
     valid_size: int | None = Field(None, ge=1)
     """Different sources of `train` to hold out without `valid`; by default 5 %, at most 2,000."""
-
     test: ParallelCorpus | None = None
     """Test corpus, scored at the end; training pairs with its sources are leaks."""
-
     cleaning: CleaningConfig = CleaningConfig()
     """Rules that remove training pairs."""
-
     tokenizer_sample_size: int = Field(2_000_000, ge=1)
     """Maximum number of pairs to train a tokenizer on, drawn by the seed."""
-
     noise: NoiseConfig | None = None
     """Noise in training sources, drawn anew in each epoch, which makes the model robust against noisy input."""
-
     max_source_length: int = Field(256, ge=1)
     """Maximum number of source tokens; longer training pairs are left out."""
-
     max_target_length: int = Field(256, ge=1)
     """Maximum number of target tokens; longer training pairs are left out."""
 
@@ -72,7 +61,7 @@ class DataConfig(ValidationConfig):
         return (*first, *(extra.corpus for extra in self.extra_corpora))
 
     @model_validator(mode="after")
-    def _check_prepared(self) -> Self:
+    def _check_corpora(self) -> Self:
         names = ("extra_corpora", "valid", "valid_size", "test", "cleaning") if self.prepared_folder is not None else ()
         for name in names:
             if getattr(self, name) != type(self).model_fields[name].default:
@@ -80,25 +69,15 @@ class DataConfig(ValidationConfig):
                     f"{name} has no effect on a prepared folder, whose texts are final; leave it out, or give it to "
                     "dragoman data prepare"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _check_extra_corpora(self) -> Self:
         if self.valid is None and self.extra_corpora:
             raise ValueError(
                 "extra_corpora are texts of several kinds, so that a part held out at random says little; "
                 "give valid, text similar to the text to translate"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_weights(self) -> Self:
-        if self.temperature is None:
-            return self
-        if not self.extra_corpora and self.prepared_folder is None:
+        if self.temperature is not None and not self.extra_corpora and self.prepared_folder is None:
             raise ValueError("temperature mixes several corpora, and there is one; give data.extra_corpora, or omit it")
         for number, extra in enumerate(self.extra_corpora):
-            if extra.weight != 1.0:
+            if self.temperature is not None and extra.weight != 1.0:
                 raise ValueError(
                     f"temperature = {self.temperature:g} and extra_corpora.{number}.weight = {extra.weight:g} both set "
                     "how often pairs are used; leave one of them out"

@@ -37,10 +37,8 @@ class MaskingConfig(Config):
 
     rate: float = Field(0.15, gt=0, lt=1)
     """Share of the tokens of each text to predict, at least one token."""
-
     mask_share: float = Field(0.8, ge=0, le=1)
     """Share of these tokens that are replaced by the mask."""
-
     random_share: float = Field(0.1, ge=0, le=1)
     """Share of these tokens that are replaced by a random token; the rest stay."""
 

@@ -3,25 +3,18 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar, final
+from typing import Any, Generic, Self, TypeVar, final
 
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.cleaning_rules import MIN_EXAMPLES
 from dragoman.data.fingerprints import file_fingerprint, text_hash
-from dragoman.data.readers.line_reader import ReadWarnings
+from dragoman.data.readers.line_reader import CorpusFile, ReadWarnings
 from dragoman.errors import DataError
 
 MAX_VALID_SIZE = 2000
 VALID_SHARE = 0.05
-
-
-class CorpusFile(Protocol):
-    """A corpus that is one file."""
-
-    @property
-    def path(self) -> Path: ...
 
 
 _T = TypeVar("_T")
@@ -45,16 +38,12 @@ class SplitConfig(ValidationConfig, Generic[_C]):
 
     train: _C
     """Training corpus."""
-
     valid: _C | None = None
     """Validation corpus; by default a part of `train` is held out."""
-
     valid_size: int | None = Field(None, ge=1)
     """Different texts (contexts of questions) of `train` to hold out without `valid`; by default 5 %, at most 2,000."""
-
     test: _C | None = None
     """Test corpus, scored at the end."""
-
     remove_leaks: bool = True
     """Remove training examples that are in the validation or test set; they are reported in any case."""
 
@@ -84,7 +73,7 @@ def split_hash(text: str, *, seed: int) -> int:
 
 
 def read_splits(
-    corpora: "SplitConfig[F]",  # evaluated, pydantic would build a model for the protocol
+    corpora: "SplitConfig[F]",  # evaluated, pydantic would build a model for the base class
     read: Callable[[F, ReadWarnings], Iterable[_T]],
     *,
     group: Callable[[_T], str],

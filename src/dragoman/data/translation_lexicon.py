@@ -6,7 +6,7 @@ token, with the probability $p(t \mid s)$; trained by expectation maximization f
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,24 +44,15 @@ class Lexicon:
         return source[kept], target[kept]
 
 
-class _Links(NamedTuple):
-    """Links of every target token with every source token of its pair."""
-
-    entry: NDArray[np.int32]
-    """Entry of the probability table of each link."""
-    counts: _Numbers
-    """Number of links of each target token."""
-
-
 def train_lexicon(pairs: Sequence[tuple[_Ids, _Ids]], *, source_size: int, target_size: int) -> Lexicon:
     """Train on the ids of pairs with vocabularies of these sizes."""
     keyed = [_link_keys(chunk, null=source_size, target_size=target_size) for chunk in chunked(pairs, _CHUNK)]
     table = np.unique(np.concatenate([np.unique(keys) for keys, _ in keyed] or [np.zeros(0, np.int64)]))
-    links = [_Links(np.searchsorted(table, keys).astype(np.int32), counts) for keys, counts in keyed]
+    links = [(np.searchsorted(table, keys).astype(np.int32), counts) for keys, counts in keyed]
     source, target = table // target_size, table % target_size
     probability = np.ones(len(table))
     for _ in range(ITERATIONS):
-        counts = sum((_expected_counts(some, probability) for some in links), start=np.zeros(len(table)))
+        counts = sum((_expected_counts(*some, probability) for some in links), start=np.zeros(len(table)))
         probability = counts / np.bincount(source, counts, minlength=source_size + 1)[source]
     return Lexicon(source, target, probability, null=source_size)
 
@@ -94,11 +85,13 @@ def _link_keys(pairs: Sequence[tuple[_Ids, _Ids]], *, null: int, target_size: in
     return sources[places].astype(np.int64) * target_size + np.repeat(targets, counts), counts
 
 
-def _expected_counts(links: _Links, probability: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the expected count of each entry of the table."""
-    if len(links.counts) == 0:
+def _expected_counts(
+    entries: NDArray[np.int32], num_links: _Numbers, probability: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the expected count of each entry of the table, given the entry of each link, and the links per target."""
+    if len(num_links) == 0:
         return np.zeros(len(probability))
-    some = probability[links.entry]
-    totals = np.add.reduceat(some, np.cumsum(links.counts) - links.counts)
-    shares: NDArray[np.float64] = some / np.repeat(totals, links.counts)
-    return np.bincount(links.entry, weights=shares, minlength=len(probability)).astype(np.float64, copy=False)
+    some = probability[entries]
+    totals = np.add.reduceat(some, np.cumsum(num_links) - num_links)
+    shares: NDArray[np.float64] = some / np.repeat(totals, num_links)
+    return np.bincount(entries, weights=shares, minlength=len(probability)).astype(np.float64, copy=False)

@@ -25,7 +25,7 @@ from dragoman.data.preprocessing.load_cleaned_texts import (
     corpus_files,
 )
 from dragoman.data.preprocessing.pipeline import (
-    CleanedCorpus,
+    ShardedTexts,
     TaskRunner,
     clean_in_blocks,
     remove_intermediate_files,
@@ -162,7 +162,7 @@ def _prepare(
     ids = tokenize_shards(cleaned, work / TOKENIZER_FILE, data, work, config.engine)
     if not len(ids):
         raise DataError(
-            f"All {len(cleaned.texts):,} training pairs are longer than data.max_source_length = "
+            f"All {len(cleaned.train):,} training pairs are longer than data.max_source_length = "
             f"{data.max_source_length} or data.max_target_length = {data.max_target_length} tokens. Raise the limits, "
             "or split the text into sentences."
         )
@@ -174,7 +174,7 @@ def _prepare(
         cleaned.report,
         cleaned.notes,
         len(ids),
-        len(cleaned.texts) - len(ids),
+        len(cleaned.train) - len(ids),
         len(cleaned.valid),
         None if cleaned.test is None else len(cleaned.test),
         len(cleaned.shards),
@@ -190,18 +190,18 @@ def _remove_other_work(work: Path, out: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _create_tokenizer(config: PreparationConfig, cleaned: CleanedCorpus) -> Tokenizer:
+def _create_tokenizer(config: PreparationConfig, cleaned: ShardedTexts) -> Tokenizer:
     experiment = config.experiment
     if config.choose_vocab_size:
-        settings = experiment.tokenizer.model_copy(update={"vocab_size": vocab_size_for(len(cleaned.texts))})
+        settings = experiment.tokenizer.model_copy(update={"vocab_size": vocab_size_for(len(cleaned.train))})
         experiment = experiment.model_copy(update={"tokenizer": settings})
-    sample = cleaned.texts.sample(experiment.data.tokenizer_sample_size, seed=experiment.training.seed)
+    sample = cleaned.train.sample(experiment.data.tokenizer_sample_size, seed=experiment.training.seed)
     return initial_tokenizer(experiment, sample, RunFolder)
 
 
 def _build_index(
     experiment: TranslationConfig,
-    cleaned: CleanedCorpus,
+    cleaned: ShardedTexts,
     ids: TokenStore,
     tokenizer: Tokenizer,
     corpora: dict[str, str],
@@ -221,7 +221,7 @@ def _build_index(
         "seed": experiment.training.seed,
         "corpora": [{"file": Path(path).name, "sha256": digest} for path, digest in corpora.items()],
         "stores": {
-            "texts": cleaned.texts.fingerprint,
+            "texts": cleaned.train.fingerprint,
             "ids": ids.fingerprint,
             "valid": cleaned.valid.fingerprint,
             "shards": [shard.name for shard in cleaned.shards],

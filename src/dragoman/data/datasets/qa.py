@@ -5,7 +5,7 @@ windows (Devlin et al., 2019). A window without the whole answer has the answer 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Self, final
 
 import numpy as np
@@ -18,8 +18,7 @@ from dragoman.array_types import Int, Lengths, Rows
 from dragoman.config import Config
 from dragoman.data.batching.batch_streams import RowBatch
 from dragoman.data.batching.in_memory_batches import RaggedExamples, to_ragged
-from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, SkippedAnswers, read_questions
+from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, read_questions
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS, LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
@@ -33,10 +32,8 @@ class WindowConfig(Config):
 
     max_length: int = Field(384, ge=NUM_SPECIAL + 2)
     """Tokens of a window: question, context and three special tokens."""
-
     max_question_length: int = Field(64, ge=1)
     """Maximum number of tokens of a question; longer questions are truncated."""
-
     stride: int = Field(128, ge=1)
     """Tokens of the context between the starts of two windows."""
 
@@ -61,16 +58,11 @@ class QuestionDataConfig(SplitConfig[QuestionCorpus]):
 
 def read_question_splits(data: QuestionDataConfig, *, seed: int) -> Splits[Question]:
     """Read all questions; `seed` draws the held-out part. Raises DataError as `read_questions` and `read_splits` do."""
-    skipped = SkippedAnswers()
-
-    def read(corpus: QuestionCorpus, warnings: ReadWarnings) -> list[Question]:
-        return list(read_questions(corpus, warnings, skipped))
 
     def content(question: Question) -> str:
         return f"{question.question}\t{question.context}"
 
-    splits = read_splits(data, read, group=lambda question: question.context, content=content, seed=seed)
-    return replace(splits, notes=(*splits.notes, *skipped.messages()))
+    return read_splits(data, read_questions, group=lambda question: question.context, content=content, seed=seed)
 
 
 class Window(NamedTuple):

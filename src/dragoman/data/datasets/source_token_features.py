@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.array_types import SourceFeatures
+from dragoman.atomic_files import open_or_build
 from dragoman.data.datasets.memory_map import Columns, RaggedArray, chunked, ragged_columns, write_columns
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
@@ -57,11 +58,12 @@ def prepare_source_features(source: Path, trees: Path, cache: Path) -> FeatureSt
     """
     facts = [_VERSION, file_fingerprint(source), file_fingerprint(trees)]
     folder = cache / f"trees-{json_fingerprint(facts)[:16]}"
-    try:
-        return FeatureStore(folder)
-    except DataError:
+
+    def build(folder: Path) -> FeatureStore:
         texts = (text for _, text in read_lines(source))
         return FeatureStore.build(folder, read_heads(texts, trees, name=str(source)))
+
+    return open_or_build(folder, FeatureStore, build)
 
 
 @final

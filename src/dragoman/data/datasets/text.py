@@ -31,16 +31,12 @@ class TextDataConfig(ValidationConfig):
 
     train: TextCorpus
     """Training corpus."""
-
     valid: TextCorpus | None = None
     """Validation corpus; by default the end of `train` is held out."""
-
     valid_size: float | None = Field(None, gt=0, lt=1)
     """Share of the characters of `train`, from its end, to hold out without `valid`; by default 0.1."""
-
     test: TextCorpus | None = None
     """Test corpus, scored at the end."""
-
     context_length: int = Field(256, ge=3)
     """Maximum number of tokens of a training sequence, BOS and EOS included; longer texts are cut."""
 
@@ -100,14 +96,8 @@ class DocumentRange:
             start += len(passage.text)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizedPassage:
-    """Ids of consecutive lines of a document, and their first line in the corpus."""
-
-    ids: Sequence[int]
-    line: int
-    is_first: bool
-    """Whether the passage begins a document."""
+TokenizedPassage = tuple[Sequence[int], Passage]
+"""Ids of a passage, and the passage."""
 
 
 @final
@@ -188,11 +178,11 @@ def tokenize_documents(documents: DocumentRange, tokenizer: Tokenizer, cache: Pa
     folder = cache / f"documents-{json_fingerprint({'version': _VERSION, **facts})[:16]}"
     side = tokenizer.source
 
-    def build() -> DocumentStore:
+    def build(folder: Path) -> DocumentStore:
         chunks = (_tokenize(chunk, side) for chunk in _chunks(documents.passages()))
         return DocumentStore.build(folder, chunks, vocab_size=len(side), facts=facts)
 
-    return open_or_build(folder, lambda: DocumentStore(folder), build)
+    return open_or_build(folder, DocumentStore, build)
 
 
 def _count_characters(corpus: TextCorpus, warnings: ReadWarnings) -> int:
@@ -233,7 +223,7 @@ def _chunks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
 def _tokenize(chunk: list[Passage], side: LanguageTokenizer) -> list[TokenizedPassage]:
     texts, continues = [passage.text for passage in chunk], [not passage.is_first for passage in chunk]
     ids = side.encode_passages(texts, continues=continues)
-    return [TokenizedPassage(row, passage.line, passage.is_first) for row, passage in zip(ids, chunk, strict=True)]
+    return list(zip(ids, chunk, strict=True))
 
 
 def _store_columns(chunks: Iterable[Sequence[TokenizedPassage]]) -> Iterator[dict[str, Numbers]]:
@@ -241,12 +231,12 @@ def _store_columns(chunks: Iterable[Sequence[TokenizedPassage]]) -> Iterator[dic
     lengths: list[int] = []
     origins: list[int] = []
     for chunk in chunks:
-        for passage in chunk:
+        for ids, passage in chunk:
             if passage.is_first:
                 lengths.append(0)
                 origins.append(passage.line)
-            lengths[-1] += len(passage.ids)
-        values = [np.zeros(0, dtype=np.int64), *(np.asarray(passage.ids, dtype=np.int64) for passage in chunk)]
+            lengths[-1] += len(ids)
+        values = [np.zeros(0, dtype=np.int64), *(np.asarray(ids, dtype=np.int64) for ids, _ in chunk)]
         yield {
             "texts.values": np.concatenate(values),
             "texts.lengths": np.array(lengths[:-1]),

@@ -55,24 +55,6 @@ class ReadTask:
 
 @final
 @dataclass(frozen=True)
-class ReadResult:
-    """Result of reading a part of a corpus."""
-
-    lines: int
-    blocks: tuple[int, ...]
-    """Number of pairs of each block that passed."""
-    report: CleaningReport
-    warnings: ReadWarnings
-
-    @classmethod
-    def from_json(cls, tree: Tree) -> "ReadResult":
-        """Convert the output of `read_blocks`."""
-        warnings = ReadWarnings({(Path(path), kind): (count, first) for path, kind, count, first in tree["repairs"]})
-        return cls(tree["lines"], tuple(tree["blocks"]), CleaningReport.from_json(tree["report"]), warnings)
-
-
-@final
-@dataclass(frozen=True)
 class DeduplicateTask:
     """Range of hashes to search for duplicates."""
 
@@ -122,7 +104,10 @@ def once(path: Path, compute: Callable[[], Tree]) -> Tree:
 
 
 def read_blocks(task: ReadTask) -> Tree:
-    """Read a part of a corpus into blocks of pairs that pass the pair rules. Raises DataError as `read_corpus` does."""
+    """Read a part of a corpus into blocks of pairs that pass the pair rules. Raises DataError as `read_corpus` does.
+
+    Return its last line, the number of pairs of each block, the cleaning report and the warnings.
+    """
 
     def read() -> Tree:
         warnings, report = ReadWarnings(), CleaningReport()
@@ -133,8 +118,7 @@ def read_blocks(task: ReadTask) -> Tree:
             block = chain([first], islice(examples, task.size - 1))
             sizes.append(len(TextStore.build(folder / "texts", hashes.passing(block))))
             hashes.write(folder / "keys")
-        repairs = [[str(path), kind, count, first] for (path, kind), (count, first) in warnings.found.items()]
-        return {"lines": hashes.last, "blocks": sizes, "report": report.to_json(), "repairs": repairs}
+        return {"lines": hashes.last, "blocks": sizes, "report": report.to_json(), "warnings": warnings.to_json()}
 
     return once(task.blocks / f"{task.number:05d}.json", read)
 

@@ -13,7 +13,12 @@ from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
-from dragoman.data.preprocessing.pipeline import clean_in_blocks, remove_intermediate_files, run_sequentially
+from dragoman.data.preprocessing.pipeline import (
+    CleanedTexts,
+    clean_in_blocks,
+    remove_intermediate_files,
+    run_sequentially,
+)
 from dragoman.data.readers.parallel import corpus_paths
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
@@ -42,20 +47,11 @@ class TokenizedText:
 
 @final
 @dataclass(frozen=True)
-class PreparedData:
-    """Cleaned texts of a run."""
+class PreparedData(CleanedTexts):
+    """Cleaned texts of a run and their corpus files."""
 
-    train: TextStore
-    valid: TextStore
-    test: TextStore | None
-    report: CleaningReport
-    """Cleaning of the training text."""
-    notes: tuple[str, ...]
-    """Messages about repairs, empty validation pairs and leaks."""
     fingerprints: dict[str, str]
     """SHA-256 of every corpus file, by path."""
-    ends: tuple[int, ...]
-    """Last line of each training corpus; line numbers continue from corpus to corpus."""
     tokenized: TokenizedText | None = None
     """Ids of the training text, if prepared."""
 
@@ -71,22 +67,22 @@ def prepare_data(settings: DataConfig, cache: Path, *, seed: int) -> PreparedDat
     facts = {"version": _VERSION, "settings": cache_key_fields(settings), "files": fingerprints, "seed": seed}
     folder = cache / f"texts-{json_fingerprint(facts)[:16]}"
 
-    def build() -> PreparedData:
+    def build(folder: Path) -> PreparedData:
         with new_folder(folder) as partial:
             cleaned = clean_in_blocks(settings, partial, seed=seed, runner=run_sequentially)
             remove_intermediate_files(partial)
             summary = {"format": _FORMAT, "format_version": _VERSION}
             summary |= {"notes": cleaned.notes, "report": cleaned.report.to_json(), "ends": cleaned.ends}
             (partial / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        return open_it()
+        return open_folder(folder)
 
-    def open_it() -> PreparedData:
+    def open_folder(folder: Path) -> PreparedData:
         remedy = "it is built again from the corpus"
         summary = read_json(folder / _SUMMARY, format_name=_FORMAT, version=_VERSION, remedy=remedy)
         with _damaged_unless_read(folder / _SUMMARY):
             return _open(folder, summary, fingerprints)
 
-    return open_or_build(folder, open_it, build)
+    return open_or_build(folder, open_folder, build)
 
 
 def cache_key_fields(settings: DataConfig) -> Tree:
@@ -114,7 +110,7 @@ def _open(folder: Path, tree: Tree, fingerprints: dict[str, str]) -> PreparedDat
     report, notes, ends = CleaningReport.from_json(tree["report"]), tuple(tree["notes"]), tuple(tree["ends"])
     test = TextStore(folder / "test") if (folder / "test").is_dir() else None
     train, valid = TextStore(folder / "texts"), TextStore(folder / "valid")
-    return PreparedData(train, valid, test, report, notes, fingerprints, ends)
+    return PreparedData(train, valid, test, report, notes, ends, fingerprints)
 
 
 def open_prepared(folder: Path) -> PreparedData:

@@ -29,7 +29,6 @@ from dragoman.data.preprocessing.cleaning_tasks import (
     BLOCK_SIZE,
     BlockTask,
     DeduplicateTask,
-    ReadResult,
     ReadTask,
     block_folder,
     find_duplicates,
@@ -60,24 +59,32 @@ def run_sequentially(function: Callable[[_T], Tree], tasks: Sequence[_T]) -> lis
     return [function(task) for task in tasks]
 
 
-@final
 @dataclass(frozen=True)
-class CleanedCorpus:
-    """Cleaned texts, cleaning report and notes."""
+class CleanedTexts:
+    """Cleaned texts of a run."""
 
-    texts: TextStore
+    train: TextStore
     valid: TextStore
     test: TextStore | None
-    shards: tuple[Path, ...]
     report: CleaningReport
+    """Cleaning of the training text."""
     notes: tuple[str, ...]
+    """Messages about repairs, empty validation pairs and leaks."""
     ends: tuple[int, ...]
     """Last line of each training corpus; line numbers continue from corpus to corpus."""
 
 
+@final
+@dataclass(frozen=True)
+class ShardedTexts(CleanedTexts):
+    """Cleaned texts, and the folders of the shards of the training text."""
+
+    shards: tuple[Path, ...]
+
+
 def clean_in_blocks(
     settings: DataConfig, work: Path, *, seed: int, runner: TaskRunner, size: int = BLOCK_SIZE
-) -> CleanedCorpus:
+) -> ShardedTexts:
     """Read, clean and split the corpora into the folder `work`; completed steps in it are not repeated.
 
     `size` is the number of pairs per block. Raises DataError if a corpus is unreadable or too little of it is left.
@@ -93,11 +100,11 @@ def clean_in_blocks(
     fixed = (settings.cleaning, tuple(held_out), seed if draws else None, size)
     corpora = enumerate(chain.from_iterable(shards))
     read_tasks = [ReadTask(number, corpus, work / "blocks", *fixed) for number, corpus in corpora]
-    parts = [ReadResult.from_json(tree) for tree in runner(read_blocks, read_tasks)]
-    lines = list(accumulate((part.lines for part in parts), initial=0))
+    parts = runner(read_blocks, read_tasks)
+    lines = list(accumulate((part["lines"] for part in parts), initial=0))
     for part, before in zip(parts, lines, strict=False):
-        report.merge(part.report, before=before)
-        warnings.found.update(part.warnings.found)
+        report.merge(CleaningReport.from_json(part["report"]), before=before)
+        warnings.update(part["warnings"])
     tasks = _deduplicate(settings, work, parts, lines, report, runner)
     require_examples(report, where=where)
     if draws:
@@ -115,11 +122,11 @@ def clean_in_blocks(
     all_notes = tuple(warnings.messages() + notes + _leak_notes(report, settings, where=where))
     ends = tuple(lines[count] for count in accumulate(map(len, shards)))
     folders = tuple(task.shard for task in tasks)
-    return CleanedCorpus(texts, TextStore(work / "valid"), test, folders, report, all_notes, ends)
+    return ShardedTexts(texts, TextStore(work / "valid"), test, report, all_notes, ends, folders)
 
 
 def tokenize_shards(
-    cleaned: CleanedCorpus, tokenizer: Path, settings: DataConfig, work: Path, runner: TaskRunner
+    cleaned: ShardedTexts, tokenizer: Path, settings: DataConfig, work: Path, runner: TaskRunner
 ) -> TokenStore:
     """Tokenize the texts shard by shard with the tokenizer of a file."""
     limits = settings.max_source_length, settings.max_target_length
@@ -129,7 +136,7 @@ def tokenize_shards(
         for shard, rows in zip(cleaned.shards, before, strict=False)
     ]
     runner(tokenize_shard, tasks)
-    facts = tokenization_facts(cleaned.texts, Tokenizer.load(tokenizer), *limits)
+    facts = tokenization_facts(cleaned.train, Tokenizer.load(tokenizer), *limits)
     return TokenStore.concat(work / "ids", [task.ids for task in tasks], facts=facts)
 
 
@@ -146,15 +153,15 @@ def remove_intermediate_files(work: Path) -> None:
 def _deduplicate(
     settings: DataConfig,
     work: Path,
-    parts: Sequence[ReadResult],
+    parts: Sequence[Tree],
     lines: Sequence[int],
     report: CleaningReport,
     runner: TaskRunner,
 ) -> list[BlockTask]:
     """Find duplicates, complete the counts of the report, and return a task per block."""
-    blocks = [(part, block) for part, one in enumerate(parts) for block in range(len(one.blocks))]
+    blocks = [(part, block) for part, one in enumerate(parts) for block in range(len(one["blocks"]))]
     folders = tuple(block_folder(work / "blocks", *block) for block in blocks)
-    num_pairs = sum(map(sum, (part.blocks for part in parts)))
+    num_pairs = sum(sum(part["blocks"]) for part in parts)
     num_ranges = -(-num_pairs // HASHES_PER_TASK) if settings.cleaning.remove_duplicates else 0
     searches = [DeduplicateTask(number, num_ranges, folders, work / "repeated") for number in range(num_ranges)]
     num_duplicates = sum(tree["repeated"] for tree in runner(find_duplicates, searches))

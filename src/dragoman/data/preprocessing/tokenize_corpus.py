@@ -35,11 +35,11 @@ def tokenize_texts(
     facts = tokenization_facts(texts, tokenizer, *limits)
     folder = cache / f"tokens-{_cache_key(facts)}"
 
-    def build() -> TokenStore:
+    def build(folder: Path) -> TokenStore:
         chunks = _tokenize(texts, tokenizer, *limits)
         return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
 
-    return open_or_build(folder, lambda: TokenStore(folder), build)
+    return open_or_build(folder, TokenStore, build)
 
 
 @final

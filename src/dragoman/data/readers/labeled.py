@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal, assert_never
 
 from pydantic import Field, model_validator
 
-from dragoman.config import Config
 from dragoman.data.readers.json_fields import check_text, get_text, get_value, read_objects
-from dragoman.data.readers.line_reader import Encoding, ReadWarnings, check_columns_differ, read_lines, split_columns
+from dragoman.data.readers.line_reader import (
+    CorpusFile,
+    Encoding,
+    ReadWarnings,
+    check_columns_differ,
+    read_lines,
+    split_columns,
+)
 from dragoman.errors import DataError
 
 
@@ -22,55 +27,38 @@ class LabeledText:
     line: int
 
 
-class LabeledLines(Config):
+class LabeledLines(CorpusFile):
     """A file with a label, a space and a text on each line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["lines"] = "lines"
-
-    path: Path
-    """The file."""
-
     label_separator: str | None = Field(None, min_length=1)
     """Character that ends a label before its space: `:` reads `LOC:city Where is …?` as `LOC`."""
-
     encoding: Encoding = "utf-8"
     """Character encoding of the file; TREC is in Latin-1."""
 
 
-class LabeledTsv(Config):
+class LabeledTsv(CorpusFile):
     """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotation marks have no special meaning."""
 
     kind: Literal["tsv"] = "tsv"
-
-    path: Path
-    """The file."""
-
     text_column: int = Field(1, ge=1)
     """Column of the text, from 1."""
-
     label_column: int = Field(2, ge=1)
     """Column of the label, from 1."""
-
     header: bool = False
     """Whether the first line names the columns."""
-
     encoding: Encoding = "utf-8"
     """Character encoding of the file."""
 
     _check_columns = model_validator(mode="after")(check_columns_differ)
 
 
-class LabeledJsonl(Config):
+class LabeledJsonl(CorpusFile):
     """A file of JSON objects, one per line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["jsonl"] = "jsonl"
-
-    path: Path
-    """The file."""
-
     text_field: str = "text"
     """Field of the text."""
-
     label_field: str = "label"
     """Field of the label, a text or a whole number."""
 

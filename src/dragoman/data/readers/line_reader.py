@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar, cast
+from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from dragoman.config import Config
 from dragoman.errors import DataError, MissingExtraError
@@ -36,12 +36,22 @@ _MAGIC = {
 }
 
 
+class CorpusFile(Config):
+    """Base class of corpora that are one file."""
+
+    kind: str  # first, because the order of keys is part of the file format
+    path: Path
+    """The file."""
+
+
 @dataclass
 class ReadWarnings:
-    """Repairs and blank lines, counted by file and kind. A reader fills the object it is given."""
+    """Repairs, blank lines and skipped answers. A reader fills the object it is given."""
 
     found: dict[tuple[Path, WarningKind], tuple[int, int]] = field(default_factory=dict)
     """(count, first line) by file and kind, in order of appearance."""
+    skipped_answers: list[str] = field(default_factory=list)
+    """Locations of answers that were not at their offsets."""
 
     def record(self, path: Path, kind: WarningKind, line: int) -> None:
         """Count one occurrence."""
@@ -52,13 +62,25 @@ class ReadWarnings:
         """Return the number of occurrences in all files."""
         return sum(count for (_, found), (count, _) in self.found.items() if found == kind)
 
+    def to_json(self) -> list[Any]:
+        """Return the warnings as JSON values."""
+        return [[str(path), kind, *numbers] for (path, kind), numbers in self.found.items()]
+
+    def update(self, tree: list[Any]) -> None:
+        """Add the warnings of other files, converted by `to_json`."""
+        self.found.update({(Path(path), kind): (count, first) for path, kind, count, first in tree})
+
     def messages(self, *, blank: bool = True) -> list[str]:
         """Return one line per file and kind, such as `train.de: 29,000 x Windows line end ... (first: line 1)`."""
-        return [
+        repairs = [
             f"{path}: {count:,} x {_MESSAGES[kind]} (first: line {first})"
             for (path, kind), (count, first) in self.found.items()
             if blank or kind != "blank"
         ]
+        if not self.skipped_answers:
+            return repairs
+        count, first = len(self.skipped_answers), self.skipped_answers[0]
+        return [*repairs, f"{count:,} answers that are not at their offsets were skipped (first: {first})"]
 
 
 def read_lines(

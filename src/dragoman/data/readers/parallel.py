@@ -38,13 +38,10 @@ class ParallelFiles(Config):
     """Two aligned text files, or the same number of shards for each side, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["files"] = "files"
-
     source: Files
     """File with one source per line, a list of files, or a glob pattern."""
-
     target: Files
     """File with the translations, line by line, a list of files, or a glob pattern."""
-
     source_features: Path | None = None
     """CoNLL-U file, plain or compressed, with the dependency tree of each source, for `tree` positions."""
 
@@ -61,16 +58,12 @@ class ParallelTsv(Config):
     """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotation marks have no special meaning."""
 
     kind: Literal["tsv"] = "tsv"
-
     path: Files
     """File, list of files, or glob pattern."""
-
     source_column: int = Field(1, ge=1)
     """Column of the source, from 1."""
-
     target_column: int = Field(2, ge=1)
     """Column of the target, from 1."""
-
     header: bool = False
     """Whether the first line names the columns."""
 
@@ -84,13 +77,10 @@ class ParallelJsonl(Config):
     """
 
     kind: Literal["jsonl"] = "jsonl"
-
     path: Files
     """File, list of files, or glob pattern."""
-
     source_field: str = "source"
     """Field of the source."""
-
     target_field: str = "target"
     """Field of the target."""
 
@@ -102,13 +92,10 @@ class ParallelParquet(Config):
     """
 
     kind: Literal["parquet"] = "parquet"
-
     path: Files
     """File, list of files, or glob pattern."""
-
     source_column: str = "source"
     """Column of the source."""
-
     target_column: str = "target"
     """Column of the target."""
 

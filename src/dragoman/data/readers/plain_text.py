@@ -3,15 +3,13 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from pathlib import Path
 from typing import Annotated, Literal, assert_never
 
 from pydantic import Field
 
-from dragoman.config import Config
 from dragoman.data.readers.json_fields import get_text, read_objects
 from dragoman.data.readers.labeled import LabeledLines, LabeledTsv, read_labeled
-from dragoman.data.readers.line_reader import ReadWarnings, read_lines
+from dragoman.data.readers.line_reader import CorpusFile, ReadWarnings, read_lines
 
 PASSAGE_SIZE = 2**16
 """Characters after which a passage ends at the next line break."""
@@ -33,26 +31,18 @@ class Passage:
     """Whether the passage begins a document."""
 
 
-class TextFile(Config):
+class TextFile(CorpusFile):
     """A text file, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["text"] = "text"
-
-    path: Path
-    """The file."""
-
     documents: Literal["file", "blank_line", "line"] = "file"
     """End of a document: the end of the file, a blank line, or every line."""
 
 
-class TextJsonl(Config):
+class TextJsonl(CorpusFile):
     """A file of JSON objects, one document per line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["jsonl"] = "jsonl"
-
-    path: Path
-    """The file."""
-
     text_field: str = "text"
     """Field of the text."""
 

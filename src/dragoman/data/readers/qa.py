@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self, assert_never
 
 from pydantic import Field, PositiveInt, model_validator
 
-from dragoman.config import Config
 from dragoman.data.readers.json_fields import (
     JsonObject,
     check_index,
@@ -20,7 +18,7 @@ from dragoman.data.readers.json_fields import (
     parse_object,
     read_objects,
 )
-from dragoman.data.readers.line_reader import ReadWarnings, open_binary, read_error
+from dragoman.data.readers.line_reader import CorpusFile, ReadWarnings, open_binary, read_error
 from dragoman.errors import DataError
 
 Mismatch = Literal["refuse", "skip"]
@@ -51,17 +49,12 @@ class Question:
         return tuple(answer.text for answer in self.answers)
 
 
-class SquadFile(Config):
+class SquadFile(CorpusFile):
     """A SQuAD file, version 1.1 or 2, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["squad"] = "squad"
-
-    path: Path
-    """The file."""
-
     articles: tuple[PositiveInt, PositiveInt] | None = None
     """First and last article to read, from 1, so that one file can be split; by default all."""
-
     mismatch: Mismatch = "refuse"
     """Treatment of an answer that is not at its offset: refuse the file, or skip and count the answer."""
 
@@ -72,17 +65,13 @@ class SquadFile(Config):
         return self
 
 
-class QuestionJsonl(Config):
+class QuestionJsonl(CorpusFile):
     """A file of JSON objects with the fields `question`, `context` and `answers`, one per line, plain or compressed.
 
     `answers` holds two lists, `text` and `answer_start`, as data sets on the Hugging Face hub do; `id` is optional.
     """
 
     kind: Literal["jsonl"] = "jsonl"
-
-    path: Path
-    """The file."""
-
     mismatch: Mismatch = "refuse"
     """Treatment of an answer that is not at its offset: refuse the file, or skip and count the answer."""
 
@@ -90,31 +79,13 @@ class QuestionJsonl(Config):
 QuestionCorpus = Annotated[SquadFile | QuestionJsonl, Field(discriminator="kind")]
 
 
-@dataclass
-class SkippedAnswers:
-    """Number of answers that were not at their offsets. The reader fills the object it is given."""
-
-    count: int = 0
-    first: str = ""
-    """Location of the first skipped answer."""
-
-    def messages(self) -> list[str]:
-        """Return one line if answers were skipped."""
-        if not self.count:
-            return []
-        return [f"{self.count:,} answers that are not at their offsets were skipped (first: {self.first})"]
-
-
-def read_questions(
-    corpus: QuestionCorpus, warnings: ReadWarnings | None = None, skipped: SkippedAnswers | None = None
-) -> Iterator[Question]:
+def read_questions(corpus: QuestionCorpus, warnings: ReadWarnings | None = None) -> Iterator[Question]:
     """Yield the questions of a corpus.
 
     A question that loses all answers is left out, because it is answerable with an unknown answer. Raises DataError,
     with file, place and remedy, if the corpus is unreadable.
     """
     warnings = ReadWarnings() if warnings is None else warnings
-    skipped = SkippedAnswers() if skipped is None else skipped
     match corpus:
         case SquadFile():
             questions = _read_squad(corpus)
@@ -123,7 +94,7 @@ def read_questions(
         case _:
             assert_never(corpus)
     for question in questions:
-        yield from _check_offsets(question, corpus.mismatch, skipped)
+        yield from _check_offsets(question, corpus.mismatch, warnings)
 
 
 def _read_squad(corpus: SquadFile) -> Iterator[Question]:
@@ -170,7 +141,7 @@ def _read_json_lines(corpus: QuestionJsonl, warnings: ReadWarnings) -> Iterator[
         yield Question(name, get_text(row, "question", where), get_text(row, "context", where), answers, where)
 
 
-def _check_offsets(question: Question, mismatch: Mismatch, skipped: SkippedAnswers) -> Iterator[Question]:
+def _check_offsets(question: Question, mismatch: Mismatch, warnings: ReadWarnings) -> Iterator[Question]:
     """Yield the question with the answers that are at their offsets, unless all of several answers are wrong."""
     context = question.context
     wrong = [one for one in question.answers if not one.text or not context.startswith(one.text, one.start)]
@@ -183,7 +154,6 @@ def _check_offsets(question: Question, mismatch: Mismatch, skipped: SkippedAnswe
             f"{question.location} (id {question.id}): the answer {wrong[0].text!r} is not at character "
             f"{wrong[0].start} of its context, which holds {found!r}; correct answer_start, or set mismatch: skip"
         )
-    skipped.first = skipped.first or question.location
-    skipped.count += len(wrong)
+    warnings.skipped_answers += [question.location] * len(wrong)
     if len(wrong) < len(question.answers):
         yield replace(question, answers=tuple(one for one in question.answers if one not in wrong))

@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Annotated, Literal, assert_never
 
 from pydantic import Field
 
-from dragoman.config import Config
 from dragoman.data.readers.json_fields import check_text, get_list, read_objects
-from dragoman.data.readers.line_reader import Encoding, ReadWarnings, read_lines, require_columns
+from dragoman.data.readers.line_reader import CorpusFile, Encoding, ReadWarnings, read_lines, require_columns
 from dragoman.errors import DataError
 
 _REMEDY = (
@@ -30,41 +28,29 @@ class TaggedSentence:
     line: int
 
 
-class TaggedColumns(Config):
+class TaggedColumns(CorpusFile):
     """A file with a word and its label on each line and blank lines between sentences, plain or compressed.
 
     Columns are separated by tabs if a line holds one, else by white space. `-DOCSTART-` sentences are skipped.
     """
 
     kind: Literal["columns"] = "columns"
-
-    path: Path
-    """The file."""
-
     word_column: int = Field(1, ge=1)
     """Column of the word, from 1."""
-
     label_column: int | None = Field(None, ge=1)
     """Column of the label, from 1; by default the last."""
-
     comment: str | None = Field(None, min_length=1)
     """Prefix of comment lines, such as `#` in CoNLL-U."""
-
     encoding: Encoding = "utf-8"
     """Character encoding of the file."""
 
 
-class TaggedJsonl(Config):
+class TaggedJsonl(CorpusFile):
     """A file of JSON objects with a list of words and a list of labels, one object per line, plain or compressed."""
 
     kind: Literal["jsonl"] = "jsonl"
-
-    path: Path
-    """The file."""
-
     words_field: str = "words"
     """Field of the words."""
-
     labels_field: str = "labels"
     """Field of the labels."""
 

@@ -1,9 +1,8 @@
 """Text to ids and back: normalization, casing and subword segmentation, stored in one `tokenizer.json`."""
 
 from dragoman.data.tokenizers.config import BpeConfig, CharacterConfig, TokenizerConfig, UnigramConfig, WordConfig
-from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
+from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer, StreamingDecoder
 from dragoman.data.tokenizers.normalization import Casing, Normalization, TextNormalizer, Whitespace
-from dragoman.data.tokenizers.streaming_detokenizer import StreamingDecoder
 from dragoman.data.tokenizers.tokenizer_pair import Tokenizer
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, UNK
 

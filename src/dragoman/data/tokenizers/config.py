@@ -14,13 +14,10 @@ class _BaseTokenizerConfig(Config):
 
     shared: bool = True
     """Whether source and target share one vocabulary, as tied embeddings need."""
-
     normalization: Normalization = "nfc"
     """Unicode normalization form; `nfkc` also folds full-width letters, ligatures and similar characters."""
-
     casing: Casing = "preserve"
     """Whether uppercase letters are preserved or lowercased, on both sides."""
-
     whitespace: Whitespace = "collapse"
     """Whether runs of spaces, tabs and line breaks become one space or are kept, as running text needs."""
 
@@ -38,10 +35,8 @@ class _BaseTokenizerConfig(Config):
 
 class _ByteFallbackConfig(_BaseTokenizerConfig):
     kind: str  # first, because the order of keys is part of the file format
-
     vocab_size: int = Field(8000, ge=8, le=1_000_000)
     """Maximum size of each vocabulary, special and byte tokens included; a small corpus may give fewer tokens."""
-
     byte_fallback: bool = True
     """Spell unseen characters in bytes, so that no text is unknown; takes 256 tokens."""
 
@@ -60,16 +55,12 @@ class BpeConfig(_ByteFallbackConfig):
     """Byte pair encoding (Sennrich et al., 2016)."""
 
     kind: Literal["bpe"] = "bpe"
-
     min_frequency: int = Field(2, ge=1)
     """Occurrences that a pair of tokens needs to be merged."""
-
     split_punctuation: bool = True
     """Never merge punctuation with letters."""
-
     split_digits: bool = True
     """Spell numbers digit by digit."""
-
     dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """BPE dropout (Provilkov et al., 2020): probability to skip a merge in training, drawn anew in each epoch."""
 
@@ -78,10 +69,8 @@ class UnigramConfig(_ByteFallbackConfig):
     """Unigram language model over subwords (Kudo, 2018), trained by SentencePiece."""
 
     kind: Literal["unigram"] = "unigram"
-
     split_punctuation: bool = True
     """Never put punctuation and letters into one token."""
-
     split_digits: bool = True
     """Spell numbers digit by digit."""
 
@@ -96,13 +85,10 @@ class WordConfig(_BaseTokenizerConfig):
     """One token per word, punctuation separated; unseen words are unknown and cannot be restored."""
 
     kind: Literal["words"] = "words"
-
     vocab_size: int = Field(32000, ge=8, le=1_000_000)
     """Maximum size of each vocabulary, special tokens included; the most frequent words are kept."""
-
     min_frequency: int = Field(1, ge=1)
     """Occurrences below which a word is unknown."""
-
     split_digits: bool = False
     """Spell numbers digit by digit."""
 

@@ -4,6 +4,7 @@ Normalization is aligned character by character. Characters that Unicode compose
 normalized as a unit, and every resulting character has the span of the unit.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -129,16 +130,9 @@ def _is_independent(text: str, start: int, place: int, form: Form) -> bool:
 
 
 def _single_spaced(aligned: AlignedText) -> AlignedText:
-    characters, spans = list[str](), list[Span]()
-    gap: Span | None = None
-    for character, span in zip(aligned.text, aligned.spans, strict=True):
-        if character.isspace():
-            gap = span if gap is None else (gap[0], span[1])
-            continue
-        if gap is not None and characters:
-            characters.append(" ")
-            spans.append(gap)
-        gap = None
-        characters.append(character)
-        spans.append(span)
-    return AlignedText("".join(characters), spans)
+    words, spans = [match.span() for match in re.finditer(r"\S+", aligned.text)], list[Span]()
+    for number, (start, end) in enumerate(words):
+        if number:
+            spans.append((aligned.spans[words[number - 1][1]][0], aligned.spans[start - 1][1]))
+        spans += aligned.spans[start:end]
+    return AlignedText(" ".join(aligned.text[start:end] for start, end in words), spans)

@@ -114,7 +114,7 @@ class _PairCounts:
         changed: set[Pair] = set()
         for place in sorted(self._positions.pop(pair)):
             changed |= self._count(place, sign=-1)
-            self._words[place] = list(_merge(self._words[place], pair))
+            self._words[place] = _merge(self._words[place], pair)
             changed |= self._count(place, sign=1)
         self._enqueue(changed)
 
@@ -140,16 +140,11 @@ def _mergeable_tokens(language: LanguageTokenizer, word: str) -> Iterator[str]:
         yield token if token in word else ""
 
 
-def _merge(tokens: Iterable[str], pair: Pair) -> Iterator[str]:
-    waiting: str | None = None
+def _merge(tokens: Iterable[str], pair: Pair) -> list[str]:
+    merged: list[str] = []
     for token in tokens:
-        if waiting is None:
-            waiting = token
-        elif (waiting, token) == pair:
-            yield waiting + token
-            waiting = None
+        if merged and (merged[-1], token) == pair:
+            merged[-1] += token
         else:
-            yield waiting
-            waiting = token
-    if waiting is not None:
-        yield waiting
+            merged.append(token)
+    return merged

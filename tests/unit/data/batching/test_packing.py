@@ -10,10 +10,10 @@ import torch
 from dragoman.data.batching.batch_streams import EpochStream, RowBatch
 from dragoman.data.batching.packing import PackedText, TextBatch, window_stream, windows_in_order
 from dragoman.data.datasets.memory_map import RaggedArray
-from dragoman.data.datasets.text import DocumentStore, TokenizedPassage
+from dragoman.data.datasets.text import DocumentStore
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import ConfigError, DataError
-from tests.in_memory_text import one_epoch, packed, predictions, ragged
+from tests.in_memory_text import one_epoch, packed, predictions, ragged, tokenized
 
 TEXTS = [[11, 12, 13], [], [21, 22], [31, 32, 33, 34, 35, 36, 37], [41]] * 5
 LONG = [list(range(100, 1100))]
@@ -141,7 +141,7 @@ def test_text_without_tokens_is_refused(texts):
 
 
 def test_windows_are_read_from_disk(tmp_path):
-    chunks = ([TokenizedPassage(range(1000), n, is_first=n % 10 == 0)] for n in range(5000))
+    chunks = ([tokenized(range(1000), n, is_first=n % 10 == 0)] for n in range(5000))
     texts = DocumentStore.build(tmp_path / "documents", chunks, vocab_size=1000).texts
     assert isinstance(texts, RaggedArray)
     tracemalloc.start()

@@ -5,18 +5,19 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dragoman.data.datasets.text import DocumentStore, TokenizedPassage
+from dragoman.data.datasets.text import DocumentStore
 from dragoman.errors import DataError
+from tests.in_memory_text import tokenized
 
 CHUNKS = [
     [
-        TokenizedPassage([5, 7], 1, is_first=True),
-        TokenizedPassage([11], 2, is_first=False),
-        TokenizedPassage([13], 5, is_first=True),
+        tokenized([5, 7], 1, is_first=True),
+        tokenized([11], 2, is_first=False),
+        tokenized([13], 5, is_first=True),
     ],
-    [TokenizedPassage([17, 19, 65535], 6, is_first=False)],
+    [tokenized([17, 19, 65535], 6, is_first=False)],
     [],
-    [TokenizedPassage([], 8, is_first=True), TokenizedPassage([23], 9, is_first=True)],
+    [tokenized([], 8, is_first=True), tokenized([23], 9, is_first=True)],
 ]
 DOCUMENTS = [[5, 7, 11], [13, 17, 19, 65535], [], [23]]
 
@@ -41,12 +42,12 @@ def test_empty_store_can_be_opened(tmp_path):
 
 
 def test_passages_do_not_change_the_store(tmp_path):
-    whole = [[TokenizedPassage(ids, line, is_first=True) for ids, line in zip(DOCUMENTS, (1, 5, 8, 9), strict=True)]]
+    whole = [[tokenized(ids, line, is_first=True) for ids, line in zip(DOCUMENTS, (1, 5, 8, 9), strict=True)]]
     first, second = (
         DocumentStore.build(tmp_path / str(number), chunks) for number, chunks in enumerate([CHUNKS, whole])
     )
     assert first.fingerprint == second.fingerprint
-    other = DocumentStore.build(tmp_path / "other", [*CHUNKS, [TokenizedPassage([29], 9, is_first=False)]])
+    other = DocumentStore.build(tmp_path / "other", [*CHUNKS, [tokenized([29], 9, is_first=False)]])
     assert other.fingerprint != first.fingerprint
 
 
@@ -70,7 +71,7 @@ def test_inconsistent_lengths_are_refused(tmp_path):
 def test_memory_does_not_grow_with_the_document(tmp_path):
     def peak(size: int) -> int:
         ids = list(range(1000))
-        chunks = ([TokenizedPassage(ids, 1, is_first=n == 0)] for n in range(size))
+        chunks = ([tokenized(ids, 1, is_first=n == 0)] for n in range(size))
         tracemalloc.start()
         try:
             assert len(DocumentStore.build(tmp_path / str(size), chunks, vocab_size=1000)) == 1
