@@ -16,9 +16,8 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup, gather_tensors, join_workers, lead_workers
 from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
 from dragoman.training.launch import worker_rank
-from dragoman.training.muon import MuonConfig
-from dragoman.training.optimizers import AdamConfig, build_optimizer
-from dragoman.training.r_drop import r_drop_loss
+from dragoman.training.losses import r_drop_loss
+from dragoman.training.optimizers import AdamConfig, MuonConfig, build_optimizer
 from dragoman.training.schedules import ConstantSchedule
 from dragoman.training.trainer import TrainingState
 from tests.tiny_training import BUDGET, build_run, of, train_small

@@ -27,11 +27,14 @@ from dragoman.models.weights import get_weights
 from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerLostError
-from dragoman.training.muon import MuonConfig, MuonWithAdamW, hidden_matrices, orthogonalize
 from dragoman.training.optimizers import (
     AdamWConfig,
+    MuonConfig,
+    MuonWithAdamW,
     build_optimizer,
+    hidden_matrices,
     optimizer_tensors,
+    orthogonalize,
     restore_optimizer,
     set_learning_rate,
 )

@@ -24,8 +24,13 @@ from dragoman.training.distillation import (
     distillation_loss,
 )
 from dragoman.training.distributed import WorkerGroup
-from dragoman.training.losses import build_translation_loss, cross_entropy_loss
-from dragoman.training.r_drop import r_drop_cross_entropy, r_drop_logit_loss, r_drop_loss
+from dragoman.training.losses import (
+    build_translation_loss,
+    cross_entropy_loss,
+    r_drop_cross_entropy,
+    r_drop_logit_loss,
+    r_drop_loss,
+)
 from dragoman.training.step import LossFunction, compute_gradients
 from tests.property_settings import examples
 from tests.random_models import NO_DROPOUT, random_transformer

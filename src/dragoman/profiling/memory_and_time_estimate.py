@@ -20,7 +20,7 @@ from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import RunFiles, TaskData
 from dragoman.training.config import TrainingConfig
-from dragoman.training.r_drop import RDropConfig
+from dragoman.training.losses import RDropConfig
 
 EFFICIENCY: Final = 0.35
 """Fraction of the measured speed of large products that training reaches (measured on a CPU)."""

@@ -144,8 +144,7 @@ def use_batches(setup: TrainingSetup[Any], steps: Sequence[Sequence[BatchPart]])
 
 def read_part(stream: BatchStream[B], part: BatchPart) -> B:
     stream.seek({"epoch": 0, "batch": part.batch})
-    rows, _ = WorkerGroup(0, part.parts).own_part(next(stream))
-    return rows
+    return WorkerGroup(0, part.parts).own_part(next(stream))[0]
 
 
 def survey_batches(stream: BatchStream[B]) -> dict[int, BatchCost]:

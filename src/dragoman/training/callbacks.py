@@ -119,11 +119,9 @@ class JsonlCallback:
         self.path = path
 
     def __call__(self, event: Event) -> None:
-        resumed = isinstance(event, StartEvent) and self._rewind(event.step)
-        if not resumed and type(event) in EVENT_NAMES:
-            self._write(EVENT_NAMES[type(event)], event)
-
-    def _write(self, name: str, event: Event) -> None:
+        name, resumed = EVENT_NAMES.get(type(event)), isinstance(event, StartEvent) and self._rewind(event.step)
+        if name is None or resumed:
+            return
         fields = {key: _round(value) for key, value in dataclasses.asdict(event).items()}
         try:
             with self.path.open("a", encoding="utf-8") as file:

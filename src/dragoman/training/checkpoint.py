@@ -78,6 +78,8 @@ class Checkpoint:
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     ema: dict[str, Tensor] | None
+    shards: Path | None = None
+    """Folder of a sharded optimizer state, once it is written."""
 
     def cpu_copy(self) -> "Checkpoint":
         """Copy the tensors to the CPU, so that training can continue while they are written."""
@@ -141,11 +143,11 @@ class CheckpointStore:
 
     def load(self, step: int) -> Checkpoint:
         """Load the checkpoint of a step. Raises RunError if it is damaged."""
-        self.finish()
-        folder = self._folder_of(step)
-        ema = folder / "ema.safetensors"
-        earlier = [other for other in self.steps() if other < step]
-        resume = "delete this folder to resume from the previous one" if earlier else "train again in another folder"
+        has_earlier, folder = min(self.steps(), default=step) < step, self._folder_of(step)
+        ema, shards = folder / "ema.safetensors", folder / SHARDS if (folder / SHARDS).is_dir() else None
+        resume = (
+            "delete this folder to resume from the previous one" if has_earlier else "train again in another folder"
+        )
         with _explain_damage(folder, remedy=resume):
             progress = Progress.model_validate_json((folder / "progress.json").read_bytes())
             if progress.step != step:
@@ -153,15 +155,10 @@ class CheckpointStore:
             return Checkpoint(
                 progress=progress,
                 model=load_tensors(folder / "model.safetensors"),
-                optimizer={} if self.shards(step) else load_tensors(folder / "optimizer.safetensors"),
+                optimizer={} if shards else load_tensors(folder / "optimizer.safetensors"),
                 ema=load_tensors(ema) if ema.exists() else None,
+                shards=shards,
             )
-
-    def shards(self, step: int) -> Path | None:
-        """Return the folder of a sharded optimizer state, or None."""
-        self.finish()
-        folder = self._folder_of(step) / SHARDS
-        return folder if folder.is_dir() else None
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """Load the weights of one checkpoint. Raises RunError if they are damaged."""

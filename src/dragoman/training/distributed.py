@@ -20,15 +20,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 
+from dragoman.data.batching.batch_streams import RowBatch
 from dragoman.errors import TrainingError
-from dragoman.training.launch import (
-    LOCALHOST,
-    WorkerProcesses,
-    WorkerRank,
-    restart_count,
-    start_workers,
-    worker_rank,
-)
+from dragoman.training.launch import LOCALHOST, WorkerProcesses, WorkerRank, restart_count, start_workers, worker_rank
 
 HANDSHAKE_TIMEOUT: Final = timedelta(minutes=2)
 """Limit for the connections between workers; a worker lost meanwhile is not detected otherwise."""
@@ -36,6 +30,7 @@ COLLECTIVE_TIMEOUT: Final = timedelta(hours=6)
 """Limit for collective operations: workers wait this long for validation. A lost worker is detected at once."""
 FAILURE_REASON_SECONDS: Final = 2.0
 
+_B = TypeVar("_B", bound=RowBatch)
 _T = TypeVar("_T")
 
 
@@ -58,20 +53,17 @@ class WorkerGroup:
         """Whether this worker validates, writes and reports."""
         return self.rank == 0
 
-    def own_part(self, batch: _T) -> tuple[_T, float]:
-        """Return this worker's rows of a batch with weight 1, or, if there are too few, one row with weight 0."""
-        rows, weight = self.own_rows(len(batch.rows))  # type: ignore[attr-defined]
-        return batch if self.world_size == 1 else _select_rows(batch, rows), weight
-
-    def own_rows(self, count: int) -> tuple[slice, float]:
-        """Return this worker's rows of `count` with weight 1, or, if there are too few, the first row with weight 0.
+    def own_part(self, batch: _B) -> tuple[_B, slice, float]:
+        """Return this worker's part of a batch, its rows, and weight 1; if there are too few, the first row, weight 0.
 
         Every worker computes something, because workers with sharded weights must move in step. Rows are dealt in turn,
         because neighboring rows have similar lengths.
         """
-        if self.rank < count:
-            return slice(self.rank, None, self.world_size), 1.0
-        return slice(0, 1), 0.0
+        if self.world_size == 1:
+            return batch, slice(None), 1.0
+        has_rows = self.rank < len(batch)
+        rows = slice(self.rank, None, self.world_size) if has_rows else slice(0, 1)
+        return _select_rows(batch, rows), rows, float(has_rows)
 
     def all_reduce(self, numbers: Tensor) -> Tensor:
         """Sum a tensor over all workers, in place. Raises WorkerLostError."""
@@ -165,7 +157,11 @@ def lead_workers(
     threads = torch.get_num_threads()
     share = max(1, threads // world_size)
     try:
-        store = _open_store(processes)
+        # On the socket of the workers: a rendezvous of PyTorch would not notice a worker that has ended.
+        port, listener = processes.socket.getsockname()[1], processes.socket.detach()
+        options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT, "master_listen_fd": listener}
+        store = dist.TCPStore(LOCALHOST, port, is_master=True, wait_for_workers=False, **options)  # type: ignore[attr-defined]
+        store = _await_workers(store, world_size, check=processes.check_alive)
         torch.set_num_threads(share)
         with _process_group(store, 0, world_size, message={**message, "threads": share}) as (workers, _):
             yield workers
@@ -230,18 +226,6 @@ def _process_group(
     finally:
         with suppress(RuntimeError):  # an operation that failed when a worker was lost fails again
             dist.destroy_process_group()
-
-
-def _open_store(processes: WorkerProcesses) -> Any:
-    """Open a store on the socket of the workers; a rendezvous of PyTorch would not notice a worker that has ended."""
-    port = processes.socket.getsockname()[1]
-    options: dict[str, Any] = {
-        "timeout": COLLECTIVE_TIMEOUT,
-        "wait_for_workers": False,
-        "master_listen_fd": processes.socket.detach(),
-    }
-    store = dist.TCPStore(LOCALHOST, port, is_master=True, **options)  # type: ignore[attr-defined]
-    return _await_workers(store, processes.world_size, check=processes.check_alive)
 
 
 def _open_torchrun_store() -> Any:

@@ -1,9 +1,16 @@
-r"""Loss functions of all tasks: cross-entropies, summed over the predictions of a batch.
+r"""Loss functions of all tasks: cross-entropies, summed over the predictions of a batch, and R-Drop.
 
 Label smoothing $\epsilon$ spreads the target over all tokens or labels; of a question, over all positions of an answer.
+
+With R-Drop (Liang et al., 2021, equations 2 to 4), two passes with different dropout shall predict the same. Every
+token is predicted twice, with distributions $p$ and $q$, and costs
+$\frac{1}{2}\left(L_p + L_q\right) + \frac{\alpha}{4}\left(KL(p \| q) + KL(q \| p)\right)$,
+where $L$ is label-smoothed cross-entropy. This is half of the paper's sum, so that without dropout it equals the loss
+of one pass for any $\alpha$. `r_drop_cross_entropy` is the equation; `r_drop_loss` computes it in chunks of logits.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, Protocol, assert_never, runtime_checkable
 
 import torch
@@ -19,14 +26,17 @@ from dragoman.data.datasets.qa import SpanBatch
 from dragoman.data.datasets.tagged import TaggedBatch
 from dragoman.models.task_heads import SpanLogits, answer_mask
 from dragoman.training.chunked_loss import (
+    LogitLoss,
+    Logits,
     Loss,
     OutputProjection,
+    chunked_loss,
     fused_linear_cross_entropy,
     label_smoothed_cross_entropy,
+    label_smoothed_logit_loss,
 )
 from dragoman.training.distillation import DistillationConfig, distillation_loss
 from dragoman.training.precision import Precision, output_matmul_dtype
-from dragoman.training.r_drop import RDropConfig, r_drop_loss
 from dragoman.training.step import B, LossFunction, TrainableSeq2Seq, target_states
 
 _States = tuple[Float[Tensor, "tokens size"], Int[Tensor, " tokens"]]
@@ -37,6 +47,13 @@ class CrossEntropyConfig(Config):
     """Cross-entropy of the next target token."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"
+
+
+class RDropConfig(Config):
+    """R-Drop (Liang et al., 2021): penalize the divergence between two passes with different dropout."""
+
+    kind: Literal["r_drop"] = "r_drop"
+    weight: float = Field(5.0, gt=0.0, description="weight of the divergence, the paper's alpha")
 
 
 LossConfig = Annotated[CrossEntropyConfig | RDropConfig | DistillationConfig, Field(discriminator="kind")]
@@ -88,6 +105,58 @@ def build_translation_loss(
 def cross_entropy_loss(smoothing: float, *, precision: Precision = "float32") -> LossFunction[TrainableSeq2Seq, Batch]:
     r"""Return $-\sum_t \log p(y_t | y_{<t}, x)$ under teacher forcing, from the BOS to the EOS symbol."""
     return _token_loss(target_states, smoothing, precision)
+
+
+def r_drop_cross_entropy(
+    logits: Float[Tensor, "2 tokens vocabulary"], labels: Int[Tensor, " tokens"], *, smoothing: float, weight: float
+) -> Loss:
+    """Compute the equation of R-Drop above from all logits of both passes."""
+    first, second = (label_smoothed_cross_entropy(each, labels, smoothing=smoothing) for each in logits)
+    log_p, log_q = logits.float().log_softmax(dim=-1)
+    divergence = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()  # both directions in one
+    return Loss(
+        (first.value + second.value) / 2 + weight / 4 * divergence,
+        (first.negative_log_likelihood + second.negative_log_likelihood) / 2,
+    )
+
+
+def r_drop_loss(
+    smoothing: float, *, weight: float, precision: Precision = "float32"
+) -> LossFunction[TrainableSeq2Seq, Batch]:
+    """Predict every target token in two passes, each with its own dropout masks."""
+
+    def loss(model: TrainableSeq2Seq, batch: Batch) -> Loss:
+        first, labels = target_states(model, batch)
+        second, _ = target_states(model, batch)
+        projection = model.unembedding
+        return chunked_loss(
+            torch.stack([first, second]),
+            projection.weight,
+            projection.bias,
+            partial(r_drop_logit_loss, labels=labels, smoothing=smoothing, weight=weight),
+            matmul_dtype=output_matmul_dtype(precision, first.device),
+        )
+
+    return loss
+
+
+def r_drop_logit_loss(
+    logits: Logits, chunk: slice, *, labels: Int[Tensor, " tokens"], smoothing: float, weight: float
+) -> LogitLoss:
+    r"""Compute the equation of R-Drop and its gradient.
+
+    To the gradient of cross-entropy it adds $p\,(d - KL(p \| q)) + p - q$ with $d = \log p - \log q$.
+    """
+    log_probs = logits.log_softmax(dim=-1)
+    probabilities = log_probs.exp()
+    both = label_smoothed_logit_loss(log_probs, probabilities, labels[chunk], smoothing=smoothing)
+    difference = probabilities[0] - probabilities[1]
+    log_ratio = log_probs[0] - log_probs[1]
+    log_ratios = torch.stack([log_ratio, -log_ratio])
+    divergence = (probabilities * log_ratios).sum(dim=-1, keepdim=True)
+    gradient = both.gradient.div_(2)
+    gradient += weight / 4 * (probabilities * (log_ratios - divergence) + torch.stack([difference, -difference]))
+    return LogitLoss(both.value / 2 + weight / 4 * divergence.sum(), both.negative_log_likelihood / 2, gradient)
 
 
 def causal_lm_loss(

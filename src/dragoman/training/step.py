@@ -20,7 +20,7 @@ from dragoman.errors import ConfigError
 from dragoman.models.protocols import needs_source_features, source_arguments
 from dragoman.nn.dropout import dropout_keys
 from dragoman.training.chunked_loss import Loss, OutputProjection
-from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, gather_tensors
+from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, full_tensor
 from dragoman.training.optimizers import Optimizer
 from dragoman.training.precision import Precision, autocast, bfloat16_linear_layers
 
@@ -81,8 +81,7 @@ def compute_gradients(
     rank = () if device.type == "cpu" else (workers.rank,)
     sums = torch.zeros(2, dtype=torch.float64)
     for number, (batch, keys) in enumerate(zip(batches, _dropout_keys(batches), strict=True)):
-        part, weight = workers.own_part(batch)
-        rows, _ = workers.own_rows(len(keys))
+        part, rows, weight = workers.own_part(batch)
         own_seed = rank and (*rank, number)
         with (
             seeded_rng(*seeds, *own_seed, device=device),
@@ -103,7 +102,7 @@ def apply_gradients(model: nn.Module, optimizer: Optimizer, *, max_grad_norm: fl
     """Clip gradients and step, unless a gradient is not finite. Return the gradient norm before clipping."""
     parameters = [parameter for parameter in model.parameters() if parameter.grad is not None]
     clipped = nn.utils.clip_grad_norm_(parameters, math.inf if max_grad_norm is None else max_grad_norm)
-    norm = float(gather_tensors({"norm": clipped})["norm"])
+    norm = float(full_tensor(clipped))
     if math.isfinite(norm):
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)

@@ -224,10 +224,10 @@ class _Trainer(Generic[B]):
             return False
         checkpoint = checkpoints.load(step)
         set_weights(state.model, checkpoint.model, where=str(checkpoints.folder))
-        if (shards := checkpoints.shards(step)) is None:
+        if checkpoint.shards is None:
             restore_optimizer(state.optimizer, state.model, checkpoint.optimizer)
         else:
-            read_shards(shards, state.model, state.optimizer)
+            read_shards(checkpoint.shards, state.model, state.optimizer)
         if checkpoint.ema is not None:
             model = state.model
             state.ema = {name: place_like(one, model.get_parameter(name)) for name, one in checkpoint.ema.items()}

@@ -12,8 +12,9 @@ from dragoman.training.optimizers import _Adam, _AdamW
 ALONE = """
 import sys, torch
 from torch import nn
-from dragoman.training.muon import MuonConfig
-from dragoman.training.optimizers import AdamConfig, AdamWConfig, build_optimizer, optimizer_tensors, restore_optimizer
+from dragoman.training.optimizers import (
+    AdamConfig, AdamWConfig, MuonConfig, build_optimizer, optimizer_tensors, restore_optimizer
+)
 model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
 for config in (AdamConfig(), AdamWConfig(), MuonConfig()):
     optimizer = build_optimizer(config, model)

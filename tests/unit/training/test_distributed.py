@@ -158,9 +158,9 @@ ROWS = [([4, 5], [6]), ([7], [8, 9, 10]), ([11], [12])]
 def test_every_row_belongs_to_one_worker(size, tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
     parts = [WorkerGroup(rank, size).own_part(batch) for rank in range(size)]
-    assert [counts for _, counts in parts] == [1.0] * size
-    assert sorted(int(row) for part, _ in parts for row in part.rows) == [0, 1, 2]
-    for part, _ in parts:
+    assert [weight for _, _, weight in parts] == [1.0] * size
+    assert sorted(int(row) for part, _, _ in parts for row in part.rows) == [0, 1, 2]
+    for part, _, _ in parts:
         for place, row in enumerate(part.rows.tolist()):
             assert part.source[place, : part.source_lengths[place] - 1].tolist() == ROWS[row][0]
             assert part.labels[place, : part.target_lengths[place] - 1].tolist() == ROWS[row][1]
@@ -168,15 +168,15 @@ def test_every_row_belongs_to_one_worker(size, tmp_path):
 
 def test_worker_without_rows_has_weight_zero(tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
-    part, counts = WorkerGroup(4, 5).own_part(batch)
-    assert counts == 0.0
+    part, _, weight = WorkerGroup(4, 5).own_part(batch)
+    assert weight == 0.0
     assert len(part) == 1
 
 
 def test_source_features_are_split_with_their_rows(tmp_path):
     batch = collate(TokenStore.build(tmp_path / "store", ROWS), np.array([2, 0, 1]))
     trees = SourceFeatures(words=batch.source, heads=torch.arange(12).view(3, 4))
-    part, _ = WorkerGroup(1, 2).own_part(replace(batch, source_features=trees))
+    part, _, _ = WorkerGroup(1, 2).own_part(replace(batch, source_features=trees))
     assert part.source_features is not None
     assert part.source_features.heads.tolist() == [[4, 5, 6, 7]]
 
