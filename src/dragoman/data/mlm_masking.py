@@ -22,11 +22,10 @@ from pydantic import Field, model_validator
 from dragoman.array_types import Rows
 from dragoman.config import Config
 from dragoman.data.batching.batch_streams import Epoch, EpochStream
-from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
+from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch, check_budget
 from dragoman.data.batching.token_budget_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS
-from dragoman.errors import ConfigError
 
 Uniform = NDArray[np.float64]
 """Uniform draws in [0, 1) for choosing, replacing and naming the token, by row and position."""
@@ -118,7 +117,7 @@ def masked_lm_stream(
             return np.random.default_rng([seed, epoch, index + 1]).random(chunks.draw_shape(rows))
 
         batches = plan_batches(chunks.lengths, chunks.lengths, budget=budget, seed=seed, epoch=epoch)
-        return Epoch(batches, partial(_mask, chunks, draw, masking, vocab_size))
+        return [partial(_mask, chunks, draw, masking, vocab_size, *each) for each in enumerate(batches)]
 
     return EpochStream(epoch_of)
 
@@ -137,7 +136,7 @@ def masked_lm_in_order(
         return draws
 
     batches = plan_batches_in_order(chunks.lengths, chunks.lengths, budget=budget)
-    return iter(Epoch(batches, partial(_mask, chunks, draw, masking, vocab_size)))
+    return (_mask(chunks, draw, masking, vocab_size, *each) for each in enumerate(batches))
 
 
 def _mask(
@@ -154,11 +153,7 @@ def _mask(
 
 
 def _split(texts: RaggedArray, context_length: int, budget: int) -> TextChunks:
-    if budget < context_length:
-        raise ConfigError(
-            f"training.batch_tokens = {budget:,} holds no text of data.context_length = {context_length:,} tokens; "
-            "raise the one or lower the other"
-        )
+    check_budget(budget, context_length, unit="text")
     return split_long_texts(texts, max_length=context_length - 2)
 
 

@@ -55,24 +55,8 @@ class BatchStream(Protocol[_B_co]):
     def __next__(self) -> _B_co: ...
 
 
-@final
-@dataclass(frozen=True)
-class Epoch(Generic[_B]):
-    """Batches of one pass over a corpus, built on demand."""
-
-    plan: Sequence[Rows]
-    """Content of each batch."""
-    make: Callable[[int, Any], _B]
-    """Function from the number of a batch (from 0) and its plan to the batch."""
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def __getitem__(self, index: int) -> _B:
-        return self.make(index, self.plan[index])
-
-    def __iter__(self) -> Iterator[_B]:
-        return (self[index] for index in range(len(self)))
+Epoch = Sequence[Callable[[], _B]]
+"""Batches of one pass over a corpus, each as a function that builds it."""
 
 
 @final
@@ -128,7 +112,7 @@ class EpochStream(Generic[_B]):
     def __next__(self) -> _B:
         if self._index == len(self._epoch):
             self._enter(*self._next_part())
-        batch = self._epoch[self._index]
+        batch = self._epoch[self._index]()
         self._index += 1
         return batch
 

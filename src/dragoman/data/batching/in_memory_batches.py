@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dragoman.array_types import Rows
-from dragoman.data.batching.batch_streams import Epoch, EpochStream
+from dragoman.array_types import Int, Lengths, Rows
+from dragoman.data.batching.batch_streams import Epoch, EpochStream, RowBatch
 from dragoman.data.batching.token_budget_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.tokenizers.vocabulary import PAD
@@ -45,6 +46,16 @@ def pad_batch(sequences: RaggedArray, rows: Rows, *, padding: int) -> _Ids:
     padded = np.full((len(rows), int(sequences.lengths[rows].max())), padding, dtype=np.int64)
     sequences.fill(rows, padded)
     return padded
+
+
+@dataclass(frozen=True)
+class SequenceBatch(RowBatch):
+    """Base class of batches of token sequences."""
+
+    tokens: Int[torch.Tensor, "batch places"]
+    """Tokens with BOS and EOS, padded with PAD."""
+    lengths: Lengths
+    """Number of tokens of each sequence, BOS and EOS included."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ def example_stream(
             )
         widths = own.lengths - 1  # the plan adds one for a special token
         batches = plan_batches(widths, widths, budget=budget, seed=seed, epoch=number)
-        return Epoch(batches, lambda _, rows: own.collate(rows))
+        return [partial(own.collate, rows) for rows in batches]
 
     return EpochStream(epoch)
 

@@ -8,6 +8,7 @@ have little context.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -134,20 +135,26 @@ def windows_in_order(texts: RaggedArray, *, context_length: int, budget: int) ->
     """Yield all windows once, in the order of the text, for validation."""
     packed = PackedText(texts)
     windows = packed.windows(context_length)
-    return iter(_epoch(packed, windows, rows=_rows_per_batch(context_length, budget), width=context_length))
+    rows = _rows_per_batch(context_length, budget)
+    return (build() for build in _epoch(packed, windows, rows=rows, width=context_length))
 
 
 def _epoch(packed: PackedText, windows: Windows, *, rows: int, width: int) -> Epoch[TextBatch]:
-    plan = [windows[start : start + rows] for start in range(0, len(windows), rows)]
-    return Epoch(plan, lambda _, chosen: packed.batch(chosen, width=width))
+    starts = range(0, len(windows), rows)
+    return [partial(packed.batch, windows[start : start + rows], width=width) for start in starts]
 
 
 def _rows_per_batch(context_length: int, budget: int) -> int:
     if context_length < 2:
         raise ValueError(f"context_length = {context_length}: a window of less than 2 tokens may predict nothing")
+    check_budget(budget, context_length, unit="window")
+    return budget // context_length
+
+
+def check_budget(budget: int, context_length: int, *, unit: str) -> None:
+    """Raise ConfigError if a batch holds no `unit` of the maximum length."""
     if budget < context_length:
         raise ConfigError(
-            f"training.batch_tokens = {budget:,} holds no window of data.context_length = {context_length:,} tokens; "
+            f"training.batch_tokens = {budget:,} holds no {unit} of data.context_length = {context_length:,} tokens; "
             "raise the one or lower the other"
         )
-    return budget // context_length

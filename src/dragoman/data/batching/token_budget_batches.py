@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -136,7 +137,7 @@ def pair_stream(
                 drawn = drawn[sample_rows(weights.weights_of(drawn), seed=place)]
             lengths = own.source_lengths[drawn], own.target_lengths[drawn]
             batches = plan_batches(*lengths, budget=budget, seed=seed, epoch=number, part=part)
-            return Epoch(batches, lambda _, places: collate(own, drawn[places], source_features))
+            return [partial(collate, own, drawn[places], source_features) for places in batches]
 
         return PartitionedEpoch(parts, plan_part)
 

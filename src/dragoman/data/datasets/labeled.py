@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from dragoman.array_types import Int, Lengths, Rows
+from dragoman.array_types import Int, Rows
 from dragoman.atomic_files import read_json, write_atomically
-from dragoman.data.batching.batch_streams import RowBatch
-from dragoman.data.batching.in_memory_batches import RaggedExamples, to_ragged
+from dragoman.data.batching.in_memory_batches import RaggedExamples, SequenceBatch, to_ragged
 from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS
@@ -91,13 +90,9 @@ def wrap_in_bos_eos(ids: Sequence[int], *, max_length: int) -> list[int]:
 
 @final
 @dataclass(frozen=True)
-class LabeledBatch(RowBatch):
+class LabeledBatch(SequenceBatch):
     """Padded labeled texts."""
 
-    tokens: Int[Tensor, "batch places"]
-    """BOS, ids and EOS, padded with PAD."""
-    lengths: Lengths
-    """Number of tokens of each text, BOS and EOS included."""
     labels: Int[Tensor, " batch"]
 
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from dragoman.array_types import Int, Lengths, Rows
+from dragoman.array_types import Int, Rows
 from dragoman.config import Config
-from dragoman.data.batching.batch_streams import RowBatch
-from dragoman.data.batching.in_memory_batches import RaggedExamples, to_ragged
+from dragoman.data.batching.in_memory_batches import RaggedExamples, SequenceBatch, to_ragged
 from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, read_questions
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS, LanguageTokenizer
@@ -101,13 +100,9 @@ def answer_tokens(answer: AnswerSpan, spans: Sequence[Span]) -> tuple[int, int] 
 
 @final
 @dataclass(frozen=True)
-class SpanBatch(RowBatch):
-    """Padded windows with the positions of answers."""
+class SpanBatch(SequenceBatch):
+    """Padded windows, BOS, question, EOS, context, EOS, with the positions of answers."""
 
-    tokens: Int[Tensor, "batch places"]
-    """BOS, question, EOS, context, EOS, padded with PAD."""
-    lengths: Lengths
-    """Number of tokens of each window, special tokens included."""
     segments: Int[Tensor, "batch places"]
     """1 for the context and the EOS after it, else 0."""
     starts: Int[Tensor, " batch"]

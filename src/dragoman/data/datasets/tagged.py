@@ -13,9 +13,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from dragoman.array_types import Int, Lengths, Rows
-from dragoman.data.batching.batch_streams import RowBatch
-from dragoman.data.batching.in_memory_batches import RaggedExamples, pad_batch, to_ragged
+from dragoman.array_types import Int, Rows
+from dragoman.data.batching.in_memory_batches import RaggedExamples, SequenceBatch, pad_batch, to_ragged
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.readers.tagged import TaggedCorpus, TaggedSentence, read_tagged
@@ -70,13 +69,9 @@ def encode_words(side: LanguageTokenizer, words: Sequence[str]) -> EncodedWords:
 
 @final
 @dataclass(frozen=True)
-class TaggedBatch(RowBatch):
+class TaggedBatch(SequenceBatch):
     """Padded sentences with labeled words."""
 
-    tokens: Int[Tensor, "batch places"]
-    """BOS, ids and EOS, padded with PAD."""
-    lengths: Lengths
-    """Number of tokens of each sentence, BOS and EOS included."""
     labels: Int[Tensor, "batch places"]
     """Label of each word at its first token, elsewhere -1."""
 

@@ -1,8 +1,8 @@
 """Prefetching: same batches, positions and errors as the stream behind it."""
 
 import threading
+from functools import partial
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,12 +19,12 @@ def stream(*, broken_at: tuple[int, int] | None = None) -> EpochStream[tuple[int
     """Epochs of different length; a batch is its epoch and its number."""
 
     def epoch(number: int) -> Epoch[tuple[int, int]]:
-        def make(index: int, _: object) -> tuple[int, int]:
+        def make(index: int) -> tuple[int, int]:
             if (number, index) == broken_at:
                 raise DataError("a broken batch")
             return number, index
 
-        return Epoch([np.array([0])] * SIZES[number % len(SIZES)], make)
+        return [partial(make, index) for index in range(SIZES[number % len(SIZES)])]
 
     return EpochStream(epoch)
 
@@ -53,7 +53,7 @@ def test_batches_are_built_in_the_background():
     made = threading.Event()
 
     def epoch(number: int) -> Epoch[int]:
-        return Epoch([np.array([0])] * 5, lambda index, _: made.set() or index if index == 2 else index)
+        return [lambda index=index: made.set() or index if index == 2 else index for index in range(5)]
 
     ahead = PrefetchingStream(EpochStream(epoch), count=2)
     assert next(ahead) == 0
@@ -66,7 +66,7 @@ def test_prefetching_stops_after_the_last_epoch():
 
     def epoch(number: int) -> Epoch[int]:
         entered.append(number)
-        return Epoch([np.array([0])] * 3, lambda index, _: index)
+        return [partial(int, index) for index in range(3)]
 
     ahead = PrefetchingStream(EpochStream(epoch), count=4, epochs=2)
     assert [next(ahead) for _ in range(6)] == [0, 1, 2, 0, 1, 2]

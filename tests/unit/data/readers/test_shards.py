@@ -18,9 +18,10 @@ from dragoman.data.readers.parallel import (
     ParallelTsv,
     corpus_name,
     corpus_paths,
+    pair_files,
+    resolve_files,
 )
 from dragoman.data.readers.parallel import read_corpus as read_corpus
-from dragoman.data.readers.shards import pair_files, resolve_files
 from dragoman.errors import ConfigError, DataError, MissingExtraError
 from dragoman.runs.config import resolve_corpus_paths
 
