@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.feed_forward import FeedForward
+from dragoman.nn.recurrent.cells import CellState, CellWeights, cell_step, project_input
+from dragoman.nn.recurrent.encoder import BidirectionalLayer
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
@@ -79,3 +81,26 @@ def feed_forward(layer: FeedForward, x: Tensor) -> Tensor:
     if layer.gate is not None:
         hidden = hidden * linear(layer.gate, x)
     return linear(layer.outer, hidden)
+
+
+def bidirectional_reference(layer: BidirectionalLayer, x: Tensor, lengths: Tensor) -> tuple[Tensor, CellState]:
+    """Compute the output of the layer position by position."""
+    forward, last = _run(layer, x, lengths, reverse=False)
+    backward, first = _run(layer, x, lengths, reverse=True)
+    states = torch.cat([forward, backward], dim=2)
+    return states, tuple(torch.cat(both, dim=1) for both in zip(last, first, strict=True))
+
+
+def _run(layer: BidirectionalLayer, x: Tensor, lengths: Tensor, *, reverse: bool) -> tuple[Tensor, CellState]:
+    """Run one direction; padding does not change the state."""
+    weights = CellWeights.of(layer.layer, reverse=reverse)
+    zeros = x.new_zeros(x.shape[0], weights.hidden.shape[1])
+    state: CellState = (zeros, zeros) if layer.cell == "lstm" else (zeros,)
+    gate_inputs = project_input(layer.cell, weights, x)
+    columns = [zeros] * x.shape[1]
+    for position in reversed(range(x.shape[1])) if reverse else range(x.shape[1]):
+        real = (position < lengths)[:, None]
+        new = cell_step(layer.cell, weights, gate_inputs[:, position], state)
+        state = tuple(part.where(real, old) for part, old in zip(new, state, strict=True))
+        columns[position] = state[0].where(real, zeros)
+    return torch.stack(columns, dim=1), state

@@ -8,10 +8,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.nn.attention_score_functions import AdditiveConfig, ScaledDotConfig
-from dragoman.nn.recurrent.cells import CellWeights, cell_step, num_states, project_input
-from dragoman.nn.recurrent.encoder import bidirectional_reference
+from dragoman.nn.recurrent.cells import CellWeights, cell_step, num_states, project_input, unstack_states
 from tests.fake_models import SYMBOLS, rectangle
 from tests.random_recurrent_models import NO_DROPOUT, random_recurrent
+from tests.reference_layers import bidirectional_reference
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
 MODULES = {"lstm": nn.LSTM, "gru": nn.GRU}
@@ -92,9 +92,9 @@ def test_decoder_without_attention_equals_pytorch(cell, implementation):
     parts = tuple(torch.stack(layers) for layers in zip(*memory.initial_states, strict=True))
     theirs, _ = twin(embedded, parts if cell == "lstm" else parts[0])
     if implementation == "at once":
-        mine = model.decoder(embedded, memory.initial_states, None)
+        mine = model.decoder(embedded, unstack_states(memory.initial_states), None)
     else:
-        cells, columns = memory.initial_states, []
+        cells, columns = unstack_states(memory.initial_states), []
         for place in range(7):
             taken = model.decoder.project_input(embedded[:, place])
             output, cells = model.decoder.step(taken, cells, previous_output=None, memory=None)

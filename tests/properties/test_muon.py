@@ -19,9 +19,7 @@ from dragoman.models.task_heads import (
     SequenceHeadConfig,
     SpanHeadConfig,
     TokenHeadConfig,
-    build_sequence_head,
-    build_span_head,
-    build_token_head,
+    build_head,
 )
 from dragoman.models.weights import get_weights
 from dragoman.nn.sparse.linformer import LinformerConfig
@@ -103,9 +101,9 @@ LINFORMER = SelfAttentionConfig(pattern=LinformerConfig(max_length=40, projected
 @pytest.mark.parametrize(
     "head",
     [
-        build_sequence_head(SequenceHeadConfig(dense=True), d_model=12, num_labels=3),
-        build_token_head(TokenHeadConfig(), d_model=12, num_labels=3),
-        build_span_head(SpanHeadConfig(), d_model=12),
+        build_head(SequenceHeadConfig(dense=True), d_model=12, num_labels=3),
+        build_head(TokenHeadConfig(), d_model=12, num_labels=3),
+        build_head(SpanHeadConfig(), d_model=12, num_labels=3),
     ],
     ids=["a text", "words", "an answer"],
 )

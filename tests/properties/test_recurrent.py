@@ -17,11 +17,12 @@ from dragoman.decoding import DecodingConfig, score_outputs, score_targets
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.nn import attention_functions
-from dragoman.nn.recurrent.encoder import BidirectionalLayer, bidirectional_reference
+from dragoman.nn.recurrent.encoder import BidirectionalLayer
 from dragoman.nn.recurrent.global_attention import AttentionMemory, SourceAttention
 from tests.fake_models import SYMBOLS, rectangle
 from tests.property_settings import examples
 from tests.random_recurrent_models import random_recurrent, recurrent_configs
+from tests.reference_layers import bidirectional_reference
 from tests.stepwise_scoring import score_stepwise
 from tests.tensor_search import search
 

@@ -6,32 +6,16 @@ the last, which is the first token given to `step`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.array_types import BeamTokens, Bool, Float, Int, Lengths, SourceIds, StepLogits, Tokens
-from dragoman.models.decoder_state import DecoderState, Layers
-from dragoman.nn.attention import PositionIds
+from dragoman.array_types import BeamTokens, Float, Lengths, SourceIds, StepLogits, Tokens
+from dragoman.models.decoder_state import DecoderState, decoder_pass, decoder_step
 from dragoman.nn.blocks import DecoderBlock
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import document_mask
-
-
-@dataclass(frozen=True)
-class PromptMemory:
-    """State after all tokens of the prompts but the last; `lengths` are those of the prompts."""
-
-    state: DecoderState
-    lengths: Lengths
-
-    def select(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(self.state.select(rows), self.lengths[rows])
-
-    def concat(self, other: Self) -> Self:
-        return type(self)(self.state.concat(other.state), torch.cat([self.lengths, other.lengths]))
 
 
 @final
@@ -62,8 +46,9 @@ class DecoderOnlyTransformer(nn.Module):
         mask = None
         if documents is not None:
             position_ids, mask = _positions_in_documents(documents), document_mask(documents)
-        x, _ = self._decode(self.embedding(tokens, position_ids), None, mask=mask, position_ids=position_ids)
-        return x
+        x = self.embedding(tokens, position_ids)
+        x, _ = decoder_pass(self.blocks, x, None, mask=mask, position_ids=position_ids)
+        return self.norm(x)
 
     def forward(self, tokens: Tokens, documents: Tokens | None = None) -> Float[Tensor, "batch positions vocabulary"]:
         """Return the logits of the token after each position."""
@@ -72,46 +57,26 @@ class DecoderOnlyTransformer(nn.Module):
     def unembed(self, hidden: Float[Tensor, "*positions size"]) -> Float[Tensor, "*positions vocabulary"]:
         return self.unembedding(hidden)
 
-    def encode(self, prompt: SourceIds, lengths: Lengths) -> PromptMemory:
-        """Encode all but the last token of prompts that have at least one."""
+    def encode(self, prompt: SourceIds, lengths: Lengths) -> DecoderState:
+        """Return the state after all tokens of the prompts but the last; prompts have at least one token."""
         encoded = lengths - 1
         width = int(encoded.max())
         position_ids = torch.arange(width, device=prompt.device)[None]
-        _, layers = self._decode(
-            self.embedding(prompt[:, :width], position_ids), None, mask=None, position_ids=position_ids
-        )
-        aligned = tuple(layer.shift(width - encoded) for layer in layers)
-        return PromptMemory(DecoderState(aligned, encoded, 1), lengths)
+        x = self.embedding(prompt[:, :width], position_ids)
+        _, layers = decoder_pass(self.blocks, x, None, mask=None, position_ids=position_ids)
+        return DecoderState(tuple(layer.shift(width - encoded) for layer in layers), encoded, beam_size=1)
 
-    def start(self, memory: PromptMemory, *, beam_size: int) -> DecoderState:
-        return memory.state.reorder(memory.lengths.new_zeros(len(memory.lengths), beam_size))
+    def start(self, memory: DecoderState, *, beam_size: int) -> DecoderState:
+        return memory.reorder(memory.lengths.new_zeros(len(memory.lengths), beam_size))
 
     def step(
         self,
         tokens: BeamTokens,
-        memory: PromptMemory,  # noqa: ARG002  # the state contains the prompt
+        memory: DecoderState,  # noqa: ARG002  # the state contains the prompt
         state: DecoderState,
     ) -> tuple[StepLogits, DecoderState]:
-        position_ids, mask = state.next_positions(), state.next_mask()
-        x, layers = self._decode(
-            self.embedding(tokens.reshape(-1, 1), position_ids), state.layers, mask=mask, position_ids=position_ids
-        )
-        logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
-        return logits, DecoderState(layers, state.lengths + 1, state.beam_size)
-
-    def _decode(
-        self,
-        x: Float[Tensor, "rows positions size"],
-        past: Layers | None,
-        *,
-        mask: Bool[Tensor, "#rows 1 #positions keys"] | None,
-        position_ids: PositionIds,
-    ) -> tuple[Float[Tensor, "rows positions size"], Layers]:
-        present = []
-        for number, block in enumerate(self.blocks):
-            x, seen = block(x, None if past is None else past[number], mask=mask, position_ids=position_ids)
-            present.append(seen)
-        return self.norm(x), tuple(present)
+        x, state = decoder_step(self.embedding, self.blocks, tokens, state)
+        return self.unembed(self.norm(x)[:, 0]).unflatten(0, tokens.shape), state
 
 
 def _positions_in_documents(documents: Tokens) -> Tokens:

@@ -1,6 +1,6 @@
-"""State of Transformer decoders: the key-value cache of every layer."""
+"""Decoding of Transformers: the key-value caches of all layers, and a pass over the decoder blocks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -8,11 +8,39 @@ import torch
 from torch import Tensor
 
 from dragoman.array_types import BeamTokens, Bool, Int
-from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.attention import KeyMask, PositionIds
+from dragoman.nn.blocks import DecoderBlock, Hidden
+from dragoman.nn.embedding import TokenEmbedding
 from dragoman.nn.kv_cache import KVCache
-from dragoman.nn.masks import left_padding_mask
+from dragoman.nn.masks import left_padding_mask, padding_mask
 
 Layers = tuple[KVCache, ...]
+
+
+def concat_layers(layers: Layers, others: Layers, pad: Callable[[KVCache], KVCache]) -> Layers:
+    """Concatenate the rows of the caches of each layer, padded to one length."""
+    return tuple(pad(mine).concat(pad(theirs)) for mine, theirs in zip(layers, others, strict=True))
+
+
+@dataclass(frozen=True)
+class SourceMemory:
+    """Keys and values of the source for each decoder layer, one row per sentence, padded at the end."""
+
+    layers: Layers
+    lengths: Int[Tensor, " batch"]
+
+    def select(self, rows: Int[Tensor, " kept"]) -> Self:
+        return type(self)(tuple(layer.select(rows) for layer in self.layers), self.lengths[rows])
+
+    def concat(self, other: Self) -> Self:
+        lengths = torch.cat([self.lengths, other.lengths])
+        width = int(lengths.max())  # a longer sentence may have left
+        return type(self)(
+            concat_layers(self.layers, other.layers, lambda layer: layer.pad(after=width - layer.length)), lengths
+        )
+
+    def mask(self) -> Bool[Tensor, "batch 1 1 source"]:
+        return padding_mask(self.lengths, self.layers[0].length)
 
 
 @dataclass(frozen=True)
@@ -36,34 +64,42 @@ class DecoderState:
 
     def concat(self, other: Self) -> Self:
         assert self.beam_size == other.beam_size, "states of different beam sizes cannot be joined"
-        width = int(torch.cat([self.lengths, other.lengths]).max())  # no row has more positions
-        pairs = zip(self._padded(width), other._padded(width), strict=True)
-        layers = tuple(mine.concat(theirs) for mine, theirs in pairs)
-        return type(self)(layers, torch.cat([self.lengths, other.lengths]), self.beam_size)
+        lengths = torch.cat([self.lengths, other.lengths])
+        width = int(lengths.max())  # no row has more positions
+        layers = concat_layers(self.layers, other.layers, lambda layer: layer.pad(before=width - layer.length))
+        return type(self)(layers, lengths, self.beam_size)
 
-    @classmethod
-    def empty(
-        cls, attentions: Iterable[MultiHeadAttention], *, size: int, lengths: Int[Tensor, " batch"], beam_size: int
-    ) -> Self:
-        """Return the state before the first position, for inputs of `size` features."""
-        position_ids = lengths.new_zeros(len(lengths) * beam_size, 0)
-        layers = []
-        for attention in attentions:
-            inputs = attention.query.weight.new_zeros(*position_ids.shape, size)
-            layers.append(attention.project_keys_values(inputs, position_ids))
-        return cls(tuple(layers), lengths, beam_size)
 
-    def next_positions(self) -> Int[Tensor, "rows 1"]:
-        """Return the position of the next token of each row."""
-        return self.lengths.repeat_interleave(self.beam_size)[:, None]
+def decoder_pass(
+    blocks: Iterable[DecoderBlock],
+    x: Hidden,
+    past: Layers | None,
+    *,
+    mask: KeyMask | None,
+    position_ids: PositionIds,
+    memory: SourceMemory | None = None,
+) -> tuple[Hidden, Layers]:
+    """Return the output of the blocks and the extended caches; cross-attention requires `memory`."""
+    memory_mask = None if memory is None else memory.mask()
+    present = []
+    for number, block in enumerate(blocks):
+        before = None if past is None else past[number]
+        source = None if memory is None else memory.layers[number]
+        x, seen = block(x, before, mask=mask, position_ids=position_ids, memory=source, memory_mask=memory_mask)
+        present.append(seen)
+    return x, tuple(present)
 
-    def next_mask(self) -> Bool[Tensor, "rows 1 1 keys"]:
-        """Return the keys that the next token of each row may attend to, including its own."""
-        return left_padding_mask((self.lengths + 1).repeat_interleave(self.beam_size), self._width + 1)
 
-    @property
-    def _width(self) -> int:
-        return self.layers[0].length
-
-    def _padded(self, width: int) -> Layers:
-        return tuple(layer.pad(before=width - layer.length) for layer in self.layers)
+def decoder_step(
+    embedding: TokenEmbedding,
+    blocks: Iterable[DecoderBlock],
+    tokens: BeamTokens,
+    state: DecoderState,
+    memory: SourceMemory | None = None,
+) -> tuple[Hidden, DecoderState]:
+    """Return the output of the blocks for one new token of each hypothesis, and the next state."""
+    lengths = state.lengths.repeat_interleave(state.beam_size)
+    position_ids, mask = lengths[:, None], left_padding_mask(lengths + 1, state.layers[0].length + 1)
+    x = embedding(tokens.reshape(-1, 1), position_ids)
+    x, layers = decoder_pass(blocks, x, state.layers, mask=mask, position_ids=position_ids, memory=memory)
+    return x, DecoderState(layers, state.lengths + 1, state.beam_size)

@@ -5,47 +5,20 @@ every hypothesis with the key-value cache of its prefix.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Self, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.array_types import BeamTokens, Bool, Float, Int, Lengths, SourceFeatures, SourceIds, StepLogits, TargetIds
+from dragoman.array_types import BeamTokens, Float, Int, Lengths, SourceFeatures, SourceIds, StepLogits, TargetIds
 from dragoman.errors import DataError
-from dragoman.models.decoder_state import DecoderState, Layers
-from dragoman.nn.attention import MultiHeadAttention, PositionIds, RelationIds
+from dragoman.models.decoder_state import DecoderState, SourceMemory, decoder_pass, decoder_step
+from dragoman.models.protocols import source_arguments
+from dragoman.nn.attention import MultiHeadAttention, RelationIds
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.positions.tree import token_depths, token_relations
-
-
-@dataclass(frozen=True)
-class SourceMemory:
-    """Keys and values of the source for each decoder layer, one row per sentence, padded at the end."""
-
-    layers: Layers
-    lengths: Lengths
-
-    def select(self, rows: Int[Tensor, " kept"]) -> Self:
-        return type(self)(tuple(layer.select(rows) for layer in self.layers), self.lengths[rows])
-
-    def concat(self, other: Self) -> Self:
-        width = int(torch.cat([self.lengths, other.lengths]).max())  # a longer sentence may have left
-        pairs = zip(self._padded(width), other._padded(width), strict=True)
-        layers = tuple(mine.concat(theirs) for mine, theirs in pairs)
-        return type(self)(layers, torch.cat([self.lengths, other.lengths]))
-
-    def mask(self) -> Bool[Tensor, "batch 1 1 source"]:
-        return padding_mask(self.lengths, self._width)
-
-    @property
-    def _width(self) -> int:
-        return self.layers[0].length
-
-    def _padded(self, width: int) -> Layers:
-        return tuple(layer.pad(after=width - layer.length) for layer in self.layers)
 
 
 @final
@@ -103,11 +76,10 @@ class EncoderDecoderTransformer(nn.Module):
     ) -> Float[Tensor, "batch target size"]:
         memory = self.encode(source, source_lengths, source_features)
         position_ids = torch.arange(target.shape[1], device=target.device)[None]
+        x = self.target_embedding(target, position_ids)
         # The causal mask already hides padding at the end of the target.
-        x, _ = self._decode(
-            self.target_embedding(target, position_ids), memory, None, mask=None, position_ids=position_ids
-        )
-        return x
+        x, _ = decoder_pass(self.decoder, x, None, mask=None, position_ids=position_ids, memory=memory)
+        return self.decoder_norm(x)
 
     def forward(
         self,
@@ -123,20 +95,14 @@ class EncoderDecoderTransformer(nn.Module):
         return self.unembedding(hidden)
 
     def start(self, memory: SourceMemory, *, beam_size: int) -> DecoderState:
-        attentions = (block.attention for block in self.decoder)
-        return DecoderState.empty(
-            attentions,
-            size=self.unembedding.weight.shape[1],
-            lengths=torch.zeros_like(memory.lengths),
-            beam_size=beam_size,
-        )
+        position_ids = memory.lengths.new_zeros(len(memory.lengths) * beam_size, 0)
+        x = self.unembedding.weight.new_zeros(*position_ids.shape, self.unembedding.weight.shape[1])
+        layers = tuple(block.attention.project_keys_values(x, position_ids) for block in self.decoder)
+        return DecoderState(layers, torch.zeros_like(memory.lengths), beam_size)
 
     def step(self, tokens: BeamTokens, memory: SourceMemory, state: DecoderState) -> tuple[StepLogits, DecoderState]:
-        position_ids, mask = state.next_positions(), state.next_mask()
-        x = self.target_embedding(tokens.reshape(-1, 1), position_ids)
-        x, layers = self._decode(x, memory, state.layers, mask=mask, position_ids=position_ids)
-        logits = self.unembed(x[:, 0]).unflatten(0, tokens.shape)
-        return logits, DecoderState(layers, state.lengths + 1, state.beam_size)
+        x, state = decoder_step(self.target_embedding, self.decoder, tokens, state, memory)
+        return self.unembed(self.decoder_norm(x)[:, 0]).unflatten(0, tokens.shape), state
 
     def cross_attentions(self) -> Iterator[MultiHeadAttention]:
         """Yield the cross-attention of each decoder layer."""
@@ -153,31 +119,9 @@ class EncoderDecoderTransformer(nn.Module):
     ) -> tuple[Int[Tensor, "batch source"] | None, RelationIds | None]:
         """Return token depths for the embedding and token relations for attention."""
         if not self.needs_source_features:
-            if features is not None:
-                raise DataError(
-                    "source features have no effect on this model, which has no tree positions. Leave them out."
-                )
+            source_arguments(self, features)  # refuses features without effect
             return None, None
         if features is None:
             raise DataError("this model has tree positions. Give the dependency heads of each source too.")
         depths = None if self.source_embedding.depth is None else token_depths(features)
         return depths, token_relations(features) if self._has_relations else None
-
-    def _decode(
-        self,
-        x: Float[Tensor, "rows positions size"],
-        memory: SourceMemory,
-        past: Layers | None,
-        *,
-        mask: Bool[Tensor, "#rows 1 #positions keys"] | None,
-        position_ids: PositionIds,
-    ) -> tuple[Float[Tensor, "rows positions size"], Layers]:
-        memory_mask = memory.mask()
-        present = []
-        for number, block in enumerate(self.decoder):
-            before = None if past is None else past[number]
-            x, seen = block(
-                x, before, mask=mask, position_ids=position_ids, memory=memory.layers[number], memory_mask=memory_mask
-            )
-            present.append(seen)
-        return self.decoder_norm(x), tuple(present)

@@ -30,28 +30,20 @@ class Memory(Protocol):
     """Encoded source sentences, computed once and shared by all beams of a sentence."""
 
     def select(self, rows: Any) -> Self:
-        """Return the memory of these sentences."""
+        """Return these sentences."""
         ...
 
     def concat(self, other: Self) -> Self:
-        """Append the sentences of another memory."""
+        """Append other sentences."""
         ...
 
 
 @runtime_checkable
-class State(Protocol):
-    """Decoder state of every sentence and beam."""
+class State(Memory, Protocol):
+    """Decoder state of every sentence and beam; `concat` keeps each sentence at its own position."""
 
     def reorder(self, parents: Any) -> Self:
         """Make beam `j` of a sentence continue hypothesis `parents[:, j]`; the number of beams may change."""
-        ...
-
-    def select(self, rows: Any) -> Self:
-        """Return the state of these sentences."""
-        ...
-
-    def concat(self, other: Self) -> Self:
-        """Append the sentences of another state, each at its own position."""
         ...
 
 
@@ -118,8 +110,8 @@ class EncoderDecoder(Decoder[M, S], Protocol[M, S]):
 
 
 @runtime_checkable
-class PromptDecoder(Decoder[M, S], Protocol[M, S]):
-    """Model that continues prompts, which take the role of the source.
+class DecoderOnly(Decoder[M, S], Protocol[M, S]):
+    """Language model, which continues prompts in the role of the source.
 
     The first tokens given to `step` are the last tokens of the prompts.
     """
@@ -132,11 +124,6 @@ class PromptDecoder(Decoder[M, S], Protocol[M, S]):
     def encode(self, prompt: SourceIds, lengths: Lengths) -> M:
         """Process all but the last token of each prompt in parallel; prompts have at least one token."""
         ...
-
-
-@runtime_checkable
-class DecoderOnly(PromptDecoder[M, S], Protocol[M, S]):
-    """Language model that also predicts the next token at all positions of a text in parallel."""
 
     def hidden(
         self, tokens: Int[Tensor, "batch positions"], documents: Int[Tensor, "batch positions"] | None = None

@@ -77,7 +77,10 @@ class SequenceHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, num_labels)
 
-    def forward(self, hidden: HiddenStates, lengths: Lengths) -> Float[Tensor, "batch labels"]:
+    def forward(
+        self, hidden: HiddenStates, lengths: Lengths, segments: Tokens | None = None
+    ) -> Float[Tensor, "batch labels"]:
+        del segments
         x = pool_hidden(hidden, lengths, self.pooling)
         if self.dense is not None:
             x = self.dense(x).tanh()
@@ -93,7 +96,10 @@ class TokenHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, num_labels)
 
-    def forward(self, hidden: HiddenStates) -> Float[Tensor, "batch positions labels"]:
+    def forward(
+        self, hidden: HiddenStates, lengths: Lengths, segments: Tokens | None = None
+    ) -> Float[Tensor, "batch positions labels"]:
+        del lengths, segments
         return self.output(self.dropout(hidden))
 
 
@@ -113,7 +119,8 @@ class SpanHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, 2)
 
-    def forward(self, hidden: HiddenStates, lengths: Lengths, segments: Int[Tensor, "batch positions"]) -> SpanLogits:
+    def forward(self, hidden: HiddenStates, lengths: Lengths, segments: Tokens | None = None) -> SpanLogits:
+        assert segments is not None, "an answer lies in segment 1"
         logits = self.output(self.dropout(hidden))
         allowed = answer_mask(lengths, segments)
         starts, ends = logits.masked_fill(~allowed[..., None], torch.finfo(logits.dtype).min).unbind(dim=-1)
@@ -123,21 +130,17 @@ class SpanHead(nn.Module):
 Head = SequenceHead | TokenHead | SpanHead
 
 
-def build_sequence_head(config: SequenceHeadConfig, *, d_model: int, num_labels: int) -> SequenceHead:
+def build_head(config: SequenceHeadConfig | TokenHeadConfig | SpanHeadConfig, *, d_model: int, num_labels: int) -> Head:
     """Build a head with new weights from the ambient generator."""
-    return SequenceHead(
-        d_model=d_model, num_labels=num_labels, pooling=config.pooling, dense=config.dense, dropout=config.dropout
-    )
-
-
-def build_token_head(config: TokenHeadConfig, *, d_model: int, num_labels: int) -> TokenHead:
-    """Build a head with new weights from the ambient generator."""
-    return TokenHead(d_model=d_model, num_labels=num_labels, dropout=config.dropout)
-
-
-def build_span_head(config: SpanHeadConfig, *, d_model: int) -> SpanHead:
-    """Build a head with new weights from the ambient generator."""
-    return SpanHead(d_model=d_model, dropout=config.dropout)
+    match config:
+        case SequenceHeadConfig(pooling=pooling, dense=dense, dropout=dropout):
+            return SequenceHead(d_model=d_model, num_labels=num_labels, pooling=pooling, dense=dense, dropout=dropout)
+        case TokenHeadConfig(dropout=dropout):
+            return TokenHead(d_model=d_model, num_labels=num_labels, dropout=dropout)
+        case SpanHeadConfig(dropout=dropout):
+            return SpanHead(d_model=d_model, dropout=dropout)
+        case _:
+            assert_never(config)
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:
@@ -198,15 +201,4 @@ class ModelWithHead(nn.Module):
         self, tokens: Tokens, lengths: Lengths, segments: Tokens | None = None
     ) -> Float[Tensor, "batch labels"] | Float[Tensor, "batch positions labels"] | SpanLogits:
         """Return the logits of the head."""
-        hidden = self.backbone.hidden(tokens, lengths, segments)
-        head: Any = self.head
-        match self.head:
-            case SequenceHead():
-                return head(hidden, lengths)
-            case TokenHead():
-                return head(hidden)
-            case SpanHead():
-                assert segments is not None, "an answer lies in segment 1"
-                return head(hidden, lengths, segments)
-            case _:
-                assert_never(self.head)
+        return self.head(self.backbone.hidden(tokens, lengths, segments), lengths, segments)

@@ -55,15 +55,16 @@ class TokenEmbedding(nn.Module):
     def forward(
         self,
         tokens: Int[Tensor, "rows positions"],
-        position_ids: Int[Tensor, "#rows positions"],
+        position_ids: Int[Tensor, "#rows positions"] | None = None,
         segments: Int[Tensor, "rows positions"] | None = None,
         depths: Int[Tensor, "rows positions"] | None = None,
     ) -> Vectors:
-        """Embed `tokens`; `depths` are their depths in the dependency tree, required with `depth`."""
+        """Embed `tokens`; with `positions`, at `position_ids`; with `depth`, at `depths` in the dependency tree."""
         x = self.tokens(tokens) * self.scale
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(tokens) if segments is None else segments)
         if self.positions is not None:
+            assert position_ids is not None, "positions require position ids"
             positions = self.positions(position_ids)
             if self.depth is not None:
                 assert depths is not None, "tree positions require depths"

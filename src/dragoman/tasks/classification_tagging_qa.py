@@ -16,7 +16,6 @@ from dragoman.evaluation.squad_metrics import span_scores
 from dragoman.inference.classifier import Classifier
 from dragoman.inference.question_answerer import QuestionAnswerer
 from dragoman.inference.tagger import Tagger
-from dragoman.models.task_heads import build_sequence_head, build_span_head, build_token_head
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, TaggingConfig
 from dragoman.tasks.head_task import HeadTask
 from dragoman.tasks.task import TaskDescription
@@ -49,7 +48,6 @@ def classification_task(experiment: ClassificationConfig) -> HeadTask:
         labels_of=lambda examples: (one.label for one in examples),
         tokenize=lambda examples, _, labels, encode: LabeledDataset.build(examples, encode, labels, max_length=limit),
         locations=lambda train: train.lines,
-        build_head=build_sequence_head,
         build_pipeline=partial(Classifier, max_length=limit),
         score=score,
     )
@@ -81,7 +79,6 @@ def tagging_task(experiment: TaggingConfig) -> HeadTask:
         labels_of=lambda examples: (label for one in examples for label in one.labels),
         tokenize=lambda examples, side, labels, _: TaggedDataset.build(examples, side, labels, max_length=limit),
         locations=lambda train: train.lines,
-        build_head=build_token_head,
         build_pipeline=partial(Tagger, max_length=limit),
         score=score,
     )
@@ -121,7 +118,6 @@ def question_answering_task(experiment: QuestionAnsweringConfig) -> HeadTask:
         labels_of=None,
         tokenize=lambda examples, side, *_: QuestionDataset.build(examples, side, windows),
         locations=lambda train: [train.locations[question] for question in train.question_ids],
-        build_head=lambda config, *, d_model, **_: build_span_head(config, d_model=d_model),
         build_pipeline=build_pipeline,
         score=score,
     )

@@ -19,7 +19,7 @@ from dragoman.evaluation import Score
 from dragoman.inference.length_batches import InputWarning
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only
-from dragoman.models.task_heads import Backbone, DecoderOnlyBackbone, Head, ModelWithHead
+from dragoman.models.task_heads import Backbone, DecoderOnlyBackbone, ModelWithHead, build_head
 from dragoman.tasks import task
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, ReaderModelConfig, TaggingConfig
@@ -70,8 +70,6 @@ class HeadTask:
     """Function to the tokens of examples; some tasks support an encoder with BPE dropout."""
     locations: Callable[[Any], Sequence[object]]
     """Function to the line, or the name, of each training example in its corpus."""
-    build_head: Callable[..., Head]
-    """Function from the head settings, `d_model` and `num_labels` to the head."""
     build_pipeline: Callable[..., Any]
     """Class, or function, of model, tokenizer, labels, `device` and `batch_tokens`."""
     score: Callable[[Any, Sequence[Any]], list[Score]]
@@ -198,5 +196,5 @@ class HeadTask:
                     assert_never(config)
             if weights is not None:
                 set_initial_weights(model, weights, where="init_from")
-            head = self.build_head(self.experiment.head, d_model=config.d_model, num_labels=len(labels))
+            head = build_head(self.experiment.head, d_model=config.d_model, num_labels=len(labels))
             return ModelWithHead(backbone, head).to(device)

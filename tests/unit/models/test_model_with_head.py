@@ -34,7 +34,7 @@ def test_head_gets_hidden_states(backbone):
     )
     plain = backbone.hidden(TOKENS, LENGTHS)
     torch.testing.assert_close(ModelWithHead(backbone, sequence)(TOKENS, LENGTHS), sequence(plain, LENGTHS))
-    torch.testing.assert_close(ModelWithHead(backbone, token)(TOKENS, LENGTHS), token(plain))
+    torch.testing.assert_close(ModelWithHead(backbone, token)(TOKENS, LENGTHS), token(plain, LENGTHS))
     told_apart = backbone.hidden(TOKENS, LENGTHS, SEGMENTS)
     logits = ModelWithHead(backbone, span)(TOKENS, LENGTHS, SEGMENTS)
     torch.testing.assert_close(logits, span(told_apart, LENGTHS, SEGMENTS))

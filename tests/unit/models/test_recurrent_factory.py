@@ -112,7 +112,7 @@ def test_layers_correspond_from_the_top(encoder_layers, decoder_layers):
     assert len(first) == decoder_layers
     for below_top in range(decoder_layers):
         bridge, begins = model.bridges[-1 - below_top], first[-1 - below_top]
-        torch.testing.assert_close(begins, bridge(last[max(-1 - below_top, -encoder_layers)]))
+        torch.testing.assert_close(tuple(begins), bridge(last[max(-1 - below_top, -encoder_layers)]))
 
 
 def test_embeddings_have_unit_variance_once_scaled():

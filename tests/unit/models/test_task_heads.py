@@ -13,9 +13,7 @@ from dragoman.models.task_heads import (
     TokenHead,
     TokenHeadConfig,
     answer_mask,
-    build_sequence_head,
-    build_span_head,
-    build_token_head,
+    build_head,
     pool_hidden,
 )
 from tests.reference_layers import linear
@@ -44,7 +42,7 @@ def test_pooling_ignores_padding(pooling):
 @pytest.mark.parametrize("pooling", POOLED)
 def test_sequence_head_equals_equation(pooling, dense):
     config = SequenceHeadConfig(pooling=pooling, dense=dense)
-    head = build_sequence_head(config, d_model=5, num_labels=3).eval()
+    head = build_head(config, d_model=5, num_labels=3).eval()
     x = torch.stack(POOLED[pooling])
     if dense:
         x = torch.tanh(linear(head.dense, x))
@@ -52,8 +50,8 @@ def test_sequence_head_equals_equation(pooling, dense):
 
 
 def test_token_head_equals_equation():
-    head = build_token_head(TokenHeadConfig(), d_model=5, num_labels=3).eval()
-    torch.testing.assert_close(head(HIDDEN), linear(head.output, HIDDEN))
+    head = build_head(TokenHeadConfig(), d_model=5, num_labels=3).eval()
+    torch.testing.assert_close(head(HIDDEN, LENGTHS), linear(head.output, HIDDEN))
 
 
 def test_answers_lie_in_context_or_at_zero():
@@ -61,7 +59,7 @@ def test_answers_lie_in_context_or_at_zero():
     expected = [[1, 0, 0, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]]
     allowed = answer_mask(LENGTHS, segments)
     assert allowed.tolist() == torch.tensor(expected).bool().tolist()
-    head = build_span_head(SpanHeadConfig(), d_model=5).eval()
+    head = build_head(SpanHeadConfig(), d_model=5, num_labels=3).eval()
     logits = head(HIDDEN, LENGTHS, segments)
     for side, plain in zip(logits, linear(head.output, HIDDEN).unbind(-1), strict=True):
         torch.testing.assert_close(side[allowed], plain[allowed])
@@ -73,7 +71,7 @@ def test_dropout_applies_in_training_only():
     segments = torch.ones(3, 7, dtype=torch.long)
     for head, rest in (
         (SequenceHead(d_model=5, num_labels=3, pooling="mean", dense=False, dropout=0.5), (LENGTHS,)),
-        (TokenHead(d_model=5, num_labels=3, dropout=0.5), ()),
+        (TokenHead(d_model=5, num_labels=3, dropout=0.5), (LENGTHS,)),
         (SpanHead(d_model=5, dropout=0.5), (LENGTHS, segments)),
     ):
         drawn = [head(HIDDEN, *rest) for _ in range(2)]
@@ -87,7 +85,7 @@ def test_initial_weights_follow_generator():
     def drawn(seed: int) -> torch.Tensor:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            return build_sequence_head(SequenceHeadConfig(dense=True), d_model=67, num_labels=3).dense.weight.detach()
+            return build_head(SequenceHeadConfig(dense=True), d_model=67, num_labels=3).dense.weight.detach()
 
     assert drawn(1).equal(drawn(1))
     assert not drawn(1).equal(drawn(2))

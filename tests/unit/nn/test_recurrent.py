@@ -14,15 +14,16 @@ from dragoman.nn.recurrent.cells import (
     cell_step,
     gru_cell,
     lstm_cell,
-    num_gates,
     num_states,
     project_input,
 )
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer
-from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder, bidirectional_reference
+from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder
 from dragoman.nn.recurrent.global_attention import AttentionMemory, SourceAttention
+from tests.reference_layers import bidirectional_reference
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+GATES = {"lstm": 4, "gru": 3}
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -66,8 +67,8 @@ def test_gru_update_gate_preserves_state():
 def test_gate_and_state_counts(cell):
     layer = RecurrentLayer(cell=cell, input_size=5, size=3)
     weights = CellWeights.of(layer.layer)
-    assert weights.input.shape == (3 * num_gates(cell), 5)
-    assert weights.hidden.shape == (3 * num_gates(cell), 3)
+    assert weights.input.shape == (3 * GATES[cell], 5)
+    assert weights.hidden.shape == (3 * GATES[cell], 3)
     state = (torch.zeros(2, 3),) * num_states(cell)
     assert len(cell_step(cell, weights, project_input(cell, weights, random(2, 5)), state)) == num_states(cell)
 

@@ -4,7 +4,7 @@ The input part of the gates is a product of its own, `project_input`, so that on
 sequence. Weights and gate order are those of PyTorch's `nn.LSTM` and `nn.GRU`.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, Self, assert_never
 
 import torch
@@ -16,13 +16,8 @@ from dragoman.array_types import Float
 CellName = Literal["lstm", "gru"]
 CellState = tuple[Float[Tensor, "rows size"], ...]
 """State of one layer: the hidden state, followed by the cell state of an LSTM."""
-LayerStates = tuple[tuple[Float[Tensor, "*rows size"], ...], ...]
+LayerStates = tuple[CellState, ...]
 """States of all layers, the lowest first."""
-
-
-def num_gates(cell: CellName) -> int:
-    """Return the number of gates, each of the size of the hidden state."""
-    return {"lstm": 4, "gru": 3}[cell]
 
 
 def num_states(cell: CellName) -> int:
@@ -111,16 +106,11 @@ def build_rnn(cell: CellName, *, input_size: int, size: int, bidirectional: bool
     return kind(input_size, size, batch_first=True, bidirectional=bidirectional)
 
 
-def map_states(
-    cells: LayerStates, change: Callable[[Tensor], Tensor]
-) -> tuple[tuple[Float[Tensor, "*changed_rows size"], ...], ...]:
-    """Apply `change` to every state vector."""
-    return tuple(tuple(change(part) for part in layer) for layer in cells)
+def stack_states(cells: Sequence[CellState]) -> Float[Tensor, "layers parts rows size"]:
+    """Stack the states of all layers, which are of one size."""
+    return torch.stack([torch.stack(layer) for layer in cells])
 
 
-def concat_states(
-    cells: LayerStates, others: tuple[tuple[Float[Tensor, "*other_rows size"], ...], ...]
-) -> tuple[tuple[Float[Tensor, "*all_rows size"], ...], ...]:
-    """Append the rows of other states."""
-    pairs = zip(cells, others, strict=True)
-    return tuple(tuple(torch.cat(both) for both in zip(mine, theirs, strict=True)) for mine, theirs in pairs)
+def unstack_states(states: Float[Tensor, "layers parts rows size"]) -> LayerStates:
+    """Return the states of each layer."""
+    return tuple(tuple(layer.unbind()) for layer in states.unbind())

@@ -20,7 +20,6 @@ from dragoman.nn.recurrent.cells import (
     LayerStates,
     build_rnn,
     cell_step,
-    num_gates,
     num_states,
     project_input,
 )
@@ -84,8 +83,7 @@ class RecurrentDecoder(nn.Module):
         output_dropout: float,
     ) -> None:
         super().__init__()
-        size = layers[0].layer.hidden_size
-        gates = num_gates(layers[0].cell) * size
+        gates, size = CellWeights.of(layers[0].layer).hidden.shape
         self.layers: Sequence[RecurrentLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # typed as a sequence
         self.attention = attention
         self.input_feeding = nn.Linear(size, gates, bias=False) if use_input_feeding else None

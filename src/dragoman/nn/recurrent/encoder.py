@@ -1,7 +1,6 @@
 """Bidirectional recurrent encoder (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section 3.2).
 
-PyTorch computes packed sequences; `bidirectional_reference` computes the same by the equations of the cells, step by
-step. Property tests check that they agree.
+PyTorch computes packed sequences. Property tests check that the equations of the cells, step by step, give the same.
 """
 
 from collections.abc import Sequence
@@ -14,15 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.array_types import Float, Lengths
 from dragoman.nn.dropout import Dropout
-from dragoman.nn.recurrent.cells import (
-    CellName,
-    CellState,
-    CellWeights,
-    LayerStates,
-    build_rnn,
-    cell_step,
-    project_input,
-)
+from dragoman.nn.recurrent.cells import CellName, CellState, LayerStates, build_rnn
 
 EncoderInputs = Float[Tensor, "batch source input_size"]
 EncoderStates = Float[Tensor, "batch source size"]
@@ -53,31 +44,6 @@ class BidirectionalLayer(nn.Module):
         states, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
         parts = last if isinstance(last, tuple) else (last,)
         return states, tuple(torch.cat([part[0], part[1]], dim=1) for part in parts)
-
-
-def bidirectional_reference(
-    layer: BidirectionalLayer, x: EncoderInputs, lengths: Lengths
-) -> tuple[EncoderStates, CellState]:
-    """Compute the output of the layer position by position."""
-    forward, last = _run(layer, x, lengths, reverse=False)
-    backward, first = _run(layer, x, lengths, reverse=True)
-    states = torch.cat([forward, backward], dim=2)
-    return states, tuple(torch.cat(both, dim=1) for both in zip(last, first, strict=True))
-
-
-def _run(layer: BidirectionalLayer, x: EncoderInputs, lengths: Lengths, *, reverse: bool) -> tuple[Tensor, CellState]:
-    """Run one direction; padding does not change the state."""
-    weights = CellWeights.of(layer.layer, reverse=reverse)
-    zeros = x.new_zeros(x.shape[0], weights.hidden.shape[1])
-    state: CellState = (zeros, zeros) if layer.cell == "lstm" else (zeros,)
-    gate_inputs = project_input(layer.cell, weights, x)
-    columns = [zeros] * x.shape[1]
-    for position in reversed(range(x.shape[1])) if reverse else range(x.shape[1]):
-        real = (position < lengths)[:, None]
-        new = cell_step(layer.cell, weights, gate_inputs[:, position], state)
-        state = tuple(part.where(real, old) for part, old in zip(new, state, strict=True))
-        columns[position] = state[0].where(real, zeros)
-    return torch.stack(columns, dim=1), state
 
 
 @final
