@@ -20,8 +20,8 @@ def write_texts(folder: Path) -> None:
     write_corpus(folder, pairs=149)
     sentences = (folder / "train.en").read_text(encoding="utf-8").splitlines()
     (folder / "running.txt").write_text("".join(f"{one}\n" for one in sentences), encoding="utf-8")
-    labelled = "".join(f"{'dogs' if 'dogs' in one else 'others'} {one}\n" for one in sentences)
-    (folder / "labelled.txt").write_text(labelled, encoding="utf-8")
+    labeled = "".join(f"{'dogs' if 'dogs' in one else 'others'} {one}\n" for one in sentences)
+    (folder / "labeled.txt").write_text(labeled, encoding="utf-8")
     tagged = "\n".join("".join(f"{word}\t{word[0].upper()}\n" for word in one.split()) for one in sentences)
     (folder / "tagged.txt").write_text(tagged, encoding="utf-8")
     with (folder / "questions.jsonl").open("w", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ def config_of(task: str, folder: Path) -> dict[str, Any]:
             corpus = {"kind": "text", "path": str(folder / "running.txt"), "documents": "line"}
             return {**common, "data": {"train": corpus, "context_length": 19}, "model": STACK}
         case "classification":
-            corpus = {"kind": "lines", "path": str(folder / "labelled.txt")}
+            corpus = {"kind": "lines", "path": str(folder / "labeled.txt")}
             return {**common, "data": {"train": corpus}, "model": STACK}
         case "tagging":
             corpus = {"kind": "columns", "path": str(folder / "tagged.txt")}

@@ -63,9 +63,9 @@ def test_cpu_library_loads_the_pruned_run(folder):
 def test_backends_translate_alike(folder):
     pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed")
     texts = (GOLDEN / "expected-1" / "source.txt").read_text(encoding="utf-8").splitlines()
-    compiled, reference = load(folder / "smaller", device="cpu"), load_torch_model(folder / "smaller", device="cpu")
-    assert isinstance(compiled.model, CpuBackend)
-    outputs = [[one.text for one in model.translate(texts, beam_size=3)] for model in (compiled, reference)]
+    cpu, reference = load(folder / "smaller", device="cpu"), load_torch_model(folder / "smaller", device="cpu")
+    assert isinstance(cpu.model, CpuBackend)
+    outputs = [[one.text for one in model.translate(texts, beam_size=3)] for model in (cpu, reference)]
     assert outputs[0] == outputs[1]
 
 

@@ -59,8 +59,8 @@ def fit_in(path, settings, *, interrupted=lambda: False):
     if not folder.config.exists():
         folder.create()
         folder.write_config(experiment)
-    materials = build_task(experiment).prepare_data(folder, report=lambda _: None)
-    return train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=interrupted)
+    data = build_task(experiment).prepare_data(folder, report=lambda _: None)
+    return train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=interrupted)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -125,8 +125,8 @@ def test_costs_of_a_run(place, tmp_path, name):
     assert facts.parameters == inventory.parameters
     assert facts.gflops_per_token > 0
     assert facts.tokens_per_second > 0
-    materials = task.prepare_data(folder, report=lambda _: None)
-    assert estimate_training(folder.read_config(), folder, materials, device=CPU) > 0
+    data = task.prepare_data(folder, report=lambda _: None)
+    assert estimate_training(folder.read_config(), folder, data, device=CPU) > 0
 
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it is hardly trained
@@ -152,8 +152,8 @@ def test_recorded_accuracy_equals_that_of_the_classifier(place):
     """The loaded classifier reaches the recorded accuracy."""
     scores = json.loads((place / "classification" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "classification")
-    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
-    texts, labels = zip(*((one.text, one.label) for one in materials.splits.valid), strict=True)
+    data = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
+    texts, labels = zip(*((one.text, one.label) for one in data.splits.valid), strict=True)
     found = dragoman.load(folder.path, device="cpu").classify(texts)
     right = sum(one.label == label for one, label in zip(found, labels, strict=True))
     assert scores[0]["value"] == pytest.approx(100 * right / len(labels))
@@ -162,17 +162,17 @@ def test_recorded_accuracy_equals_that_of_the_classifier(place):
 def test_recorded_loss_equals_that_of_the_generator(place):
     scores = json.loads((place / "pairs" / "scores.json").read_text(encoding="utf-8"))["scores"]["valid"]
     folder = RunFolder(place / "pairs")
-    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
-    prompts, continuations = zip(*materials.texts.valid, strict=True)
+    data = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
+    prompts, continuations = zip(*data.texts.valid, strict=True)
     found = dragoman.load(folder.path, device="cpu").perplexity(continuations, prompts=prompts)
     assert scores[0]["value"] == pytest.approx(found.nats_per_token, rel=1e-5)
 
 
 def test_loss_of_text_covers_every_token(place):
     folder = RunFolder(place / "language_modeling")
-    materials = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
+    data = build_task(folder.read_config()).prepare_data(folder, report=lambda _: None)
     [loss, _, bits] = json.loads(folder.scores.read_text(encoding="utf-8"))["scores"]["valid"]
-    characters = len("".join(materials.documents["valid"].texts()))
+    characters = len("".join(data.documents["valid"].texts()))
     tokens = characters + 1  # one token per character, and the end symbol
     assert f"tokens:{tokens}|" in loss["signature"]
     assert f"characters:{characters}" in bits["signature"]
@@ -206,18 +206,18 @@ class TestInitFrom:
         settings = apply_init_from(self.initialized(name, place))
         experiment = parse_experiment(settings)
         start = RunFolder(place / "masked_lm")
-        begun = start.read_config().model
-        assert experiment.model.d_model == begun.d_model
+        initial_model = start.read_config().model
+        assert experiment.model.d_model == initial_model.d_model
         folder = RunFolder(tmp_path / "run")
         folder.create()
         task = build_task(experiment)
-        materials = task.prepare_data(folder, report=lambda _: None)
-        assert materials.tokenizer.fingerprint == start.read_tokenizer().fingerprint
-        own = dict(task.setup_training(materials, device=CPU).model.named_parameters())
-        learnt = load_tensors(start.weights)
-        shared = {key: tensor for key, tensor in own.items() if key.removeprefix("backbone.") in learnt}
+        data = task.prepare_data(folder, report=lambda _: None)
+        assert data.tokenizer.fingerprint == start.read_tokenizer().fingerprint
+        own = dict(task.setup_training(data, device=CPU).model.named_parameters())
+        initial = load_tensors(start.weights)
+        shared = {key: tensor for key, tensor in own.items() if key.removeprefix("backbone.") in initial}
         assert len(shared) > 10
-        assert all(torch.equal(tensor, learnt[key.removeprefix("backbone.")]) for key, tensor in shared.items())
+        assert all(torch.equal(tensor, initial[key.removeprefix("backbone.")]) for key, tensor in shared.items())
 
     def test_decoder_resumes_without_the_initial_run(self, place, tmp_path):
         settings = merge(
@@ -271,8 +271,8 @@ class TestInitFrom:
 
     def initialized(self, name, place):
         settings = config_of(name, place)
-        begun = {"init_from": str(place / "masked_lm")}
-        return {key: value for key, value in settings.items() if key not in ("model", "tokenizer")} | begun
+        start = {"init_from": str(place / "masked_lm")}
+        return {key: value for key, value in settings.items() if key not in ("model", "tokenizer")} | start
 
 
 def test_changed_corpus_is_refused(place, tmp_path):

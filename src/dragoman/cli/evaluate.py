@@ -41,7 +41,6 @@ class MetricName(StrEnum):
 Perturb = Annotated[
     Perturbation | None, typer.Option(help="Perturb the sources: all capitals, no final punctuation or a typing error.")
 ]
-Reference = Annotated[list[str], typer.Option("--reference", "-r", help="File of references (repeatable).")]
 MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="Metric (repeatable).")]
 Tokenize = Annotated[
     str | None, typer.Option(help="Tokenizer: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200.")
@@ -55,7 +54,7 @@ DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder that translates --source.")] = None,
     *,
-    reference: Reference,
+    reference: Annotated[list[str], typer.Option("--reference", "-r", help="File of references (repeatable).")],
     hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
     source_features: SourceFeaturesOption = None,

@@ -17,7 +17,6 @@ from dragoman.errors import ConfigError
 if TYPE_CHECKING:
     from dragoman.inference import Completion, Generator
 
-PromptText = Annotated[str | None, typer.Option("--prompt", "-p", help="Text to continue; by default empty.")]
 PromptFile = Annotated[
     str | None, typer.Option("--input", "-i", help="File of prompts, one per line; - is standard input.")
 ]
@@ -33,7 +32,7 @@ SEARCH = ("beam_size", "length_penalty", "length_penalty_kind")
 def generate(
     run: options.RunArgument,
     *,
-    prompt: PromptText = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Text to continue; by default empty.")] = None,
     input_: PromptFile = None,
     output: options.OutputFile = "-",
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 256,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from dragoman.runs.inspect import InspectedRun
 
-Models = Annotated[list[Path], typer.Argument(help="Run folders or exported models, shown side by side.")]
-TextsOption = Annotated[list[str], typer.Option("--text", "-t", help="Text to inspect (repeatable).")]
 Targets = Annotated[
     list[str] | None,
     typer.Option(help="Translation, continuation, label or answer to explain, one per text. Default: the model's."),
@@ -30,21 +28,20 @@ Targets = Annotated[
 Questions = Annotated[list[str] | None, typer.Option(help="Question about each text, for a question answering run.")]
 HtmlFile = Annotated[Path | None, typer.Option("--out", "-o", help="HTML report to write.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="JSON file for all numbers.")]
-FigureDir = Annotated[Path | None, typer.Option("--png", help="Folder for the figures.")]
 
 
 @config_options(DecodingConfig, ("beam_size",), into="decoding", default=f"{RUN_DEFAULT}; 5 for a generated text")
 def inspect(
-    models: Models,
+    models: Annotated[list[Path], typer.Argument(help="Run folders or exported models, shown side by side.")],
     *,
-    text: TextsOption,
+    text: Annotated[list[str], typer.Option("--text", "-t", help="Text to inspect (repeatable).")],
     target: Targets = None,
     question: Questions = None,
     source_features: SourceFeaturesOption = None,
     decoding: dict[str, int],
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 40,
     out: HtmlFile = None,
-    png: FigureDir = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Folder for the figures.")] = None,
     json_: JsonFile = None,
     device: DeviceOption = None,
 ) -> None:

@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from dragoman.decoding import Hypothesis
     from dragoman.inference import Perplexity
 
-SourceFile = Annotated[Path | None, typer.Option(help="File of source segments, one per line, also compressed.")]
-TargetFile = Annotated[Path, typer.Option(help="File of translations, one per line; with --perplexity, a text file.")]
 PerplexityFlag = Annotated[
     bool, typer.Option("--perplexity", help="Print the perplexity of a language model on the target, given the source.")
 ]
 Documents = Literal["file", "blank_line", "line"]
-DocumentsOption = Annotated[Documents | None, typer.Option(help="Separator of documents.", show_default="file")]
 Overlap = Annotated[int | None, typer.Option(min=0, help="Tokens shared by consecutive windows.", show_default="0")]
 
 
@@ -36,11 +33,11 @@ Overlap = Annotated[int | None, typer.Option(min=0, help="Tokens shared by conse
 def score(
     run: options.RunArgument,
     *,
-    source: SourceFile = None,
-    target: TargetFile,
+    source: Annotated[Path | None, typer.Option(help="File of source segments, one per line, also compressed.")] = None,
+    target: Annotated[Path, typer.Option(help="File of translations, one per line; with --perplexity, a text file.")],
     source_features: options.SourceFeaturesOption = None,
     perplexity: PerplexityFlag = False,
-    documents: DocumentsOption = None,
+    documents: Annotated[Documents | None, typer.Option(help="Separator of documents.", show_default="file")] = None,
     overlap: Overlap = None,
     output: options.OutputFile = "-",
     ranking: dict[str, Any],

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli import options
-from dragoman.cli.signals import on_signals
-from dragoman.cli.training_display import TerminalReporter, show_result
+from dragoman.cli.training_display import TerminalReporter, on_signals, show_result
 from dragoman.config import override
 from dragoman.errors import ConfigError, DragomanError
 

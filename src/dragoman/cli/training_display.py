@@ -1,17 +1,19 @@
-"""Progress of a training on standard error: configuration, corpus, progress bar, validation scores, result."""
+"""Display of a training on standard error, from the configuration to the result, and its interruption by signals."""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, assert_never
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from dragoman.cli.signals import on_signals
 from dragoman.cli.table_output import build_table
 from dragoman.training import callbacks
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from dragoman.tasks.task import TaskData
 
 console = Console(stderr=True, highlight=False)
+NOTICE = b"\nstopping at the next safe point; press Ctrl-C again to stop at once\n"
 
 
 def show_line(text: str) -> None:
@@ -37,6 +40,27 @@ def status() -> Iterator[Callable[[str], None]]:
         return
     with console.status("") as spinner:
         yield lambda message: spinner.update(f"{message} …")
+
+
+@contextmanager
+def on_signals(notice: bytes = NOTICE) -> Iterator[Callable[[], bool]]:
+    """Yield a function that is true after the first signal; a second Ctrl-C raises KeyboardInterrupt."""
+    received: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not received:
+            with suppress(OSError):  # standard error may be closed; `print` could wait for a lock of this thread
+                os.write(2, notice)
+        received.append(number)
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def show_choices(choices: list[Choice], *, device: str) -> None:

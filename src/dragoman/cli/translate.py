@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 LINE_BREAKS = {ord("\n"): " ", ord("\r"): " "}
 Scores = Annotated[bool, typer.Option("--scores", help="Print score and log-probability before each translation.")]
-SplitOption = Annotated[Literal["sentences"] | None, typer.Option(help="Translate sentence by sentence.")]
 Language = Annotated[str | None, typer.Option(help="Language code of the source, for --split.", show_default="en")]
 ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only words of the model's lexical shortlist.")]
 DECODING = (
@@ -42,7 +41,7 @@ def translate(
     *,
     input_: options.InputFile = "-",
     source_features: options.SourceFeaturesOption = None,
-    split: SplitOption = None,
+    split: Annotated[Literal["sentences"] | None, typer.Option(help="Translate sentence by sentence.")] = None,
     language: Language = None,
     output: options.OutputFile = "-",
     decoding: dict[str, Any],

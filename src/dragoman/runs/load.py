@@ -76,7 +76,7 @@ def load(
     model: Any = None
     if ensemble:
         model = _load_ensemble([path, *ensemble], device=device, compute_type=compute_type, batch_tokens=batch_tokens)
-    elif folder.weights.exists():
+    else:
         model = load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
     if model is None:
         model = load_torch_model(path, device=device, batch_tokens=batch_tokens)
@@ -106,8 +106,6 @@ def _load_ensemble(
         folder.check()
     loaded: list[Any] = [
         load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
-        if folder.weights.exists()
-        else None
         for folder in folders
     ]
     if any(one is None for one in loaded):
@@ -165,10 +163,12 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
 def load_cpu_backend(
     folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
 ) -> "Translator | Generator | None":
-    """Load a finished run with the CPU backend; None if PyTorch has to run it, after a warning where unexpected.
+    """Load a run with the CPU backend; None if it is unfinished, or PyTorch has to run it, which may need a warning.
 
     Raises ConfigError if PyTorch has to run the model and does not support the compute type.
     """
+    if not folder.weights.exists():
+        return None
     if compute_type not in get_args(RequestedComputeType):
         choices = ", ".join(get_args(RequestedComputeType))
         raise ConfigError(f"compute_type = {compute_type!r} does not exist. Choose one of {choices}.")

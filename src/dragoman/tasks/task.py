@@ -46,17 +46,14 @@ class RunFiles(Protocol):
 
     def read_config(self) -> Any:
         """Return the experiment of the run. Raises RunError if there is no run."""
-        ...
 
     def write_config(self, experiment: Any) -> None: ...
 
     def check_finished(self) -> None:
         """Raise RunError if the training has not ended."""
-        ...
 
     def open(self, path: Path) -> Self:
         """Return the files of another run."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,19 +107,15 @@ class Task(Protocol):
         `report` receives status messages. Raises DataError on unusable texts, and RunError if a corpus has changed
         since the run started.
         """
-        ...
 
     def setup_training(self, data: Any, *, device: torch.device) -> TrainingSetup[Any]:
         """Build model, batches, loss and validation; the initial weights are the same on every device for one seed."""
-        ...
 
     def build_model(self, folder: RunFiles, *, device: torch.device) -> nn.Module:
         """Build the model of a run with untrained weights."""
-        ...
 
     def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Any:
         """Load the trained model of a run for inference."""
-        ...
 
 
 def load_weights(model: _N, folder: RunFiles) -> _N:

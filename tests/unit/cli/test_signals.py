@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from dragoman.cli.signals import on_signals
+from dragoman.cli.training_display import on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -74,11 +74,11 @@ def fit_in(path, settings, *, interrupted=lambda: False):
     if not folder.config.exists():
         folder.create()
         folder.write_config(experiment)
-    materials = gather(experiment, folder)
-    return train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=interrupted)
+    data = prepare_data(experiment, folder)
+    return train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=interrupted)
 
 
-def gather(experiment, folder):
+def prepare_data(experiment, folder):
     return build_task(experiment).prepare_data(folder, report=lambda _: None)
 
 
@@ -193,19 +193,19 @@ def test_unavailable_device_is_refused(copy):
 
 def test_changed_corpus_is_refused_and_a_moved_one_is_not(place, copy, tmp_path):
     moved = shutil.copytree(place, tmp_path / "moved", ignore=shutil.ignore_patterns("run", "cache"))
-    gather(parse_experiment(settings_of(moved)), copy)
+    prepare_data(parse_experiment(settings_of(moved)), copy)
     write_corpus(moved / "valid", seed=99, pairs=13)
     with pytest.raises(RunError, match=r"valid/train\.en: has changed since the run in .* started"):
-        gather(parse_experiment(settings_of(moved)), copy)
+        prepare_data(parse_experiment(settings_of(moved)), copy)
 
 
 def test_lines_of_a_batch_are_named(place, tmp_path):
     folder = RunFolder(tmp_path / "new")
     folder.create()
-    materials = gather(parse_experiment(settings_of(place)), folder)
-    line = materials.texts.train.line(int(materials.train.origins[7]))
-    assert materials.describe_rows([7]) == f"lines {line} of the training corpus"
-    assert materials.describe_rows(range(6)).count(",") == 5
+    data = prepare_data(parse_experiment(settings_of(place)), folder)
+    line = data.texts.train.line(int(data.train.origins[7]))
+    assert data.describe_rows([7]) == f"lines {line} of the training corpus"
+    assert data.describe_rows(range(6)).count(",") == 5
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_length_limits_without_pairs_are_refused(place, tmp_path, setting, messa
     folder.create()
     settings = settings_of(place, **{setting: 1})
     with pytest.raises(DataError, match=f"training pairs are longer than .*{message}"):
-        gather(parse_experiment(settings), folder)
+        prepare_data(parse_experiment(settings), folder)
 
 
 def test_long_validation_pairs_are_left_out_of_the_loss(place, tmp_path):
@@ -224,12 +224,12 @@ def test_long_validation_pairs_are_left_out_of_the_loss(place, tmp_path):
     folder.create()
     model = {"model": {"positions": {"kind": "learned", "max_length": 9}}}
     experiment = parse_experiment(merge(settings_of(place, max_source_length=8, max_target_length=8), model))
-    materials = gather(experiment, folder)
-    assert 0 < len(materials.valid) < 13
-    assert max(materials.valid.source_lengths.max(), materials.valid.target_lengths.max()) <= 8
-    note = f"{13 - len(materials.valid)} validation pairs are longer than 8 tokens"
-    assert sum(one.startswith(note) for one in materials.notes) == 1
-    outcome = train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+    data = prepare_data(experiment, folder)
+    assert 0 < len(data.valid) < 13
+    assert max(data.valid.source_lengths.max(), data.valid.target_lengths.max()) <= 8
+    note = f"{13 - len(data.valid)} validation pairs are longer than 8 tokens"
+    assert sum(one.startswith(note) for one in data.notes) == 1
+    outcome = train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=lambda: False)
     assert outcome.steps == 9
 
 
@@ -238,7 +238,7 @@ def test_bpe_dropout_tokenizes_every_epoch_anew(place, tmp_path):
     folder.create()
     tokenizer = {"tokenizer": {"kind": "bpe", "vocab_size": 320, "dropout": 0.3}}
     experiment = parse_experiment(merge(settings_of(place), tokenizer))
-    stream = build_stream(experiment, gather(experiment, folder))
+    stream = build_stream(experiment, prepare_data(experiment, folder))
     widths = []
     for epoch in range(2):
         stream.seek({"epoch": epoch, "batch": 0})

@@ -66,7 +66,7 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
 
 
-def begun(path: Path, settings):
+def prepare_run(path: Path, settings):
     folder, experiment = RunFolder(path), parse_experiment(settings)
     folder.create()
     folder.write_config(experiment)
@@ -133,43 +133,43 @@ def test_teacher_that_needs_trees_is_refused_without_them(place, tmp_path):
     without = {**SETTINGS, "model": SMALL, "data": {"train": {"kind": "files", **plain}}}
     settings = {"with": settings_of(place), "without": without}
     for name, tree in settings.items():
-        folder, experiment, materials = begun(tmp_path / name, tree)
-        train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+        folder, experiment, data = prepare_run(tmp_path / name, tree)
+        train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=lambda: False)
     for student, teacher in (("with", "without"), ("without", "with")):
         loss = {"kind": "distillation", "teacher": str(tmp_path / teacher)}
         tree = merge(settings[student], {"training": {"loss": loss}})
-        folder, experiment, materials = begun(tmp_path / f"{student} taught", tree)
+        folder, experiment, data = prepare_run(tmp_path / f"{student} taught", tree)
         if student == "with":
-            train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+            train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=lambda: False)
             assert folder.weights.is_file()
         else:
             with pytest.raises(ConfigError, match="needs the dependency tree of each source"):
-                train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+                train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=lambda: False)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_every_text_has_its_tree(place, tmp_path, dropout):
     """This includes texts split from the training corpus, and BPE dropout."""
     settings = settings_of(place, tokenizer={"kind": "bpe", "vocab_size": 300, "dropout": dropout})
-    _, experiment, materials = begun(tmp_path / "new", settings)
-    sets = {"train": materials.texts.train, "valid": materials.texts.valid, "test": materials.texts.test}
-    assert materials.source_features.keys() == sets.keys()
+    _, experiment, data = prepare_run(tmp_path / "new", settings)
+    sets = {"train": data.texts.train, "valid": data.texts.valid, "test": data.texts.test}
+    assert data.source_features.keys() == sets.keys()
     for name, texts in sets.items():
-        heads = [materials.source_features[name].heads(row) for row in range(len(texts))]
+        heads = [data.source_features[name].heads(row) for row in range(len(texts))]
         assert heads == [tree_of(source) for source, _ in texts]
-    batch = next(build_stream(experiment, materials))
+    batch = next(build_stream(experiment, data))
     for row, heads in zip(batch.rows, batch.source_features.heads.tolist(), strict=True):
-        tree = tree_of(materials.texts.train.pair(int(materials.train.origins[row]))[0])
+        tree = tree_of(data.texts.train.pair(int(data.train.origins[row]))[0])
         assert tuple(heads[: len(tree) + 1]) == (0, *tree)
 
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it is hardly trained
 def test_run_with_trees_is_trained_scored_and_loaded(place, tmp_path):
-    folder, experiment, materials = begun(tmp_path / "run", settings_of(place))
-    outcome = train_and_score(experiment, folder, materials, device=CPU, callbacks=[], interrupted=lambda: False)
+    folder, experiment, data = prepare_run(tmp_path / "run", settings_of(place))
+    outcome = train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=lambda: False)
     assert outcome.steps == 5
     translator = dragoman.load(tmp_path / "run", device="cpu")
-    pairs = list(materials.texts.test)
+    pairs = list(data.texts.test)
     sources = [source for source, _ in pairs]
     outputs = translator.translate(sources, beam_size=2, source_features=[tree_of(source) for source in sources])
     from dragoman.evaluation import Chrf, corpus_score
@@ -187,8 +187,8 @@ def test_changed_trees_are_refused(place, tmp_path):
     import shutil
 
     moved = Path(shutil.copytree(place, tmp_path / "moved"))
-    folder, _, materials = begun(tmp_path / "run", settings_of(moved))
-    corpora = [{"path": path, "sha256": digest} for path, digest in materials.fingerprints.items()]
+    folder, _, data = prepare_run(tmp_path / "run", settings_of(moved))
+    corpora = [{"path": path, "sha256": digest} for path, digest in data.fingerprints.items()]
     folder.environment.write_text(json.dumps({"corpora": corpora}), encoding="utf-8")
     texts = (moved / "train.en").read_text(encoding="utf-8").splitlines()
     flat = conllu([(text, (0,) * len(text.split())) for text in texts])
