@@ -1,7 +1,12 @@
-"""Recorder of attention weights and masks in a model, and forward passes with what was recorded.
+r"""Recorder of attention weights and masks in a model, and forward passes with what was recorded.
 
 Inside `record`, forward hooks compute the weights of every attention module a second time, from its inputs. Modules and
 outputs of the model stay the same, bit for bit. The hooks are removed at the end of the block, after an exception too.
+
+Fused kernels never materialize the weights, and sparse patterns fold rows, cut blocks and gather keys. We therefore
+replace the value of key $j$ by the unit vector $\mathbf{1}_j$. The output of attention,
+$\sum_j a_{ij} \, \mathbf{1}_j = a_i$, is then the row of weights over the whole sequence, for any pattern. The
+arithmetic is that of the reference implementation.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,19 +22,26 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.array_types import Bool, Float, Lengths, Shaped, SourceFeatures, SourceIds
 from dragoman.errors import DataError
-from dragoman.interpret.attention_weights import AttentionMask, AttentionWeights, attention_maps, has_projected_keys
 from dragoman.models.protocols import EncoderDecoder, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, PAD
-from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.attention import KeyMask, MultiHeadAttention, PositionIds, RelationIds
+from dragoman.nn.attention_functions import AttentionOutput, Values, VisibleKeys
+from dragoman.nn.attention_score_functions import Logits, MappedKeys, MappedQueries, repeat_kv_heads
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock
+from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.recurrent.decoder import RecurrentDecoder
 from dragoman.nn.recurrent.global_attention import SourceAttention
+from dragoman.nn.sparse.linformer import Linformer
 
 AttentionKind = Literal["encoder", "masked", "cross"]
 """Bidirectional self-attention, causal self-attention, and attention to the encoder output."""
 ATTENTION_KINDS: tuple[AttentionKind, ...] = ("encoder", "masked", "cross")
 AttentionModule = MultiHeadAttention | SourceAttention
 AttentionMaps = Float[Tensor, "layers heads queries keys"]
+AttentionWeights = Float[Tensor, "rows heads queries attended"]
+AttentionMask = Bool[Tensor, "rows heads queries attended"]
+WeightFunction = Callable[[MappedQueries, MappedKeys, VisibleKeys], Logits]
+"""Weights of one dense attention inside a pattern."""
 Ids = Sequence[int]
 BuildFeatures = Callable[[Sequence[Ids]], SourceFeatures | None]
 """Source features of a batch, given without end symbols."""
@@ -85,20 +97,34 @@ class Trace:
         did not exist yet are zero, and so are those of pruned heads, which stand after the remaining ones. Raises
         DataError if nothing was recorded, or several passes.
         """
-        return _stack_layers([_concat_calls([call.weights for call in calls]) for calls in self._layers(kind)])
+        return self._stack(kind, "weights")
 
     def mask(self, kind: AttentionKind) -> Bool[Tensor, "layers rows heads queries keys"]:
         """Return the masks of the same pass."""
-        return _stack_layers([_concat_calls([call.mask for call in calls]) for calls in self._layers(kind)])
+        return self._stack(kind, "mask")
 
-    def _layers(self, kind: AttentionKind) -> list[list[AttentionCall]]:
-        layers = sorted({call.layer for call in self.calls if call.kind == kind})
-        if not layers:
+    def _stack(
+        self, kind: AttentionKind, field: Literal["weights", "mask"]
+    ) -> Shaped[Tensor, "layers rows heads queries keys"]:
+        if kind not in self.kinds:
             raise DataError(
                 f"no {kind} attention was recorded, but {', '.join(self.kinds) or 'none'}. Call the model inside the "
                 "block of `record`."
             )
-        return [self.layer_calls(kind, layer) for layer in layers]
+        numbers = sorted({call.layer for call in self.calls if call.kind == kind})
+        layers = [_concat_calls([getattr(call, field) for call in self.layer_calls(kind, layer)]) for layer in numbers]
+        heads = max(layer.shape[1] for layer in layers)
+        return torch.stack([F.pad(layer, (0, 0, 0, 0, 0, heads - layer.shape[1])) for layer in layers])
+
+
+def _concat_calls(calls: list[Tensor]) -> Shaped[Tensor, "rows heads queries keys"]:
+    if len({call.shape[:2] for call in calls}) > 1:
+        raise DataError(
+            "The recorded calls belong to several passes with different numbers of rows. Record one pass, or read "
+            "`trace.calls`."
+        )
+    keys = max(call.shape[3] for call in calls)
+    return torch.cat([F.pad(call, (0, keys - call.shape[3])) for call in calls], dim=2)
 
 
 @contextmanager
@@ -119,7 +145,7 @@ def record(model: nn.Module) -> Iterator[Trace]:
     with ExitStack() as hooks:
         for kind, layer, attention in attention_modules(model):
             hook = partial(_record_call, trace, kind, layer)
-            hooks.callback(attention.register_forward_hook(hook, with_kwargs=True).remove)
+            hooks.enter_context(attention.register_forward_hook(hook, with_kwargs=True))
         yield trace
 
 
@@ -127,23 +153,18 @@ def attention_modules(model: nn.Module) -> Iterator[tuple[AttentionKind, int, At
     """Yield kind, layer and module of each attention of a model."""
     counts = dict.fromkeys(ATTENTION_KINDS, 0)
     for module in model.modules():
-        for kind, attention in _attention_of_block(module):
-            yield kind, counts[kind], attention
-            counts[kind] += 1
-
-
-def _attention_of_block(module: nn.Module) -> list[tuple[AttentionKind, AttentionModule]]:
-    match module:
-        case EncoderBlock():
-            return [("encoder", module.attention)]
-        case DecoderBlock():
-            if module.cross_attention is None:
-                return [("masked", module.attention)]
-            return [("masked", module.attention), ("cross", module.cross_attention)]
-        case RecurrentDecoder():
-            return [] if module.attention is None else [("cross", module.attention)]
-        case _:
-            return []
+        found: dict[AttentionKind, AttentionModule | None] = {}
+        match module:
+            case EncoderBlock():
+                found = {"encoder": module.attention}
+            case DecoderBlock():
+                found = {"masked": module.attention, "cross": module.cross_attention}
+            case RecurrentDecoder():
+                found = {"cross": module.attention}
+        for kind, attention in found.items():
+            if attention is not None:
+                yield kind, counts[kind], attention
+                counts[kind] += 1
 
 
 def _record_call(
@@ -163,23 +184,55 @@ def _record_call(
             mask = memory.mask.expand_as(weights)
         else:
             weights, mask = attention_maps(attention, *arguments, **keywords)
-        projected = isinstance(attention, MultiHeadAttention) and has_projected_keys(attention)
+        projected = isinstance(attention, MultiHeadAttention) and isinstance(attention.pattern, Linformer)
         trace.calls.append(AttentionCall(kind, layer, weights.float().cpu(), mask.cpu(), projected))
 
 
-def _stack_layers(layers: list[Tensor]) -> Shaped[Tensor, "layers rows heads queries keys"]:
-    heads = max(layer.shape[1] for layer in layers)
-    return torch.stack([F.pad(layer, (0, 0, 0, 0, 0, heads - layer.shape[1])) for layer in layers])
+def attention_maps(
+    attention: MultiHeadAttention,
+    x: Float[Tensor, "rows queries size"],
+    cache: KVCache,
+    mask: KeyMask | None,
+    positions: PositionIds | None = None,
+    relations: RelationIds | None = None,
+) -> tuple[AttentionWeights, AttentionMask]:
+    """Return weights before dropout, and mask, of an attention module called with these inputs.
+
+    The mask combines pattern, causality and padding. Each row of weights sums to one over the keys that its query may
+    attend to, and is zero elsewhere. A query that may attend to nothing has zero weights. The keys of Linformer are its
+    projected positions.
+    """
+    query, function = attention.project_queries(x, positions), attention.attention_weights
+    if relations is not None:
+        function = partial(function, relations=relations)
+    weights = _apply_pattern(attention, query, cache, mask, function)
+    return weights, _apply_pattern(attention, query, cache, mask, _mask_as_weights) > 0
 
 
-def _concat_calls(calls: list[Tensor]) -> Shaped[Tensor, "rows heads queries keys"]:
-    if len({call.shape[:2] for call in calls}) > 1:
-        raise DataError(
-            "The recorded calls belong to several passes with different numbers of rows. Record one pass, or read "
-            "`trace.calls`."
-        )
-    keys = max(call.shape[3] for call in calls)
-    return torch.cat([F.pad(call, (0, keys - call.shape[3])) for call in calls], dim=2)
+def _apply_pattern(
+    attention: MultiHeadAttention, query: MappedQueries, cache: KVCache, mask: KeyMask | None, function: WeightFunction
+) -> AttentionWeights:
+    """Return the weights, or the masks, that `function` computes for each dense attention inside the pattern."""
+    rows, heads, keys, _ = cache.keys.shape
+    projected = isinstance(attention.pattern, Linformer)
+    if isinstance(attention.pattern, Linformer):  # weights are over projected keys, and values only need the shape
+        values = cache.keys.new_zeros(keys, attention.pattern.key_projection.shape[0])
+    else:
+        values = torch.eye(keys, dtype=query.dtype, device=query.device)
+
+    def attend(query: MappedQueries, key: MappedKeys, value: Values, visible: VisibleKeys) -> AttentionOutput:
+        """Return weights over the unit vectors in the values, or over projected keys."""
+        weights = function(query, key, visible)
+        return weights if projected else weights @ repeat_kv_heads(value, weights.shape[1])
+
+    return attention.pattern(attend, query, cache.keys, values.expand(rows, heads, keys, -1), mask)
+
+
+def _mask_as_weights(query: MappedQueries, key: MappedKeys, visible: VisibleKeys) -> Logits:
+    """Return 1 for keys that a query may attend to, and 0 for others."""
+    mask = visible.dense_mask(query, key)
+    shape = (*query.shape[:3], key.shape[2])
+    return query.new_ones(shape) if mask is None else mask.expand(shape).to(query.dtype)
 
 
 @dataclass(frozen=True)
@@ -225,7 +278,14 @@ def record_pairs(
     recorded = [(kind, trace.weights(kind), trace.mask(kind)) for kind in trace.kinds]
     passes = []
     for row, (ids, outputs) in enumerate(zip(sources, targets, strict=True)):
-        region = _unpadded_region(len(ids) + 1, len(outputs) + 1, trace.projected_kinds)
+        sizes = {"encoder": len(ids) + 1, "masked": len(outputs) + 1, "cross": len(ids) + 1}
+        region = {  # without padding; projected keys are never padding
+            kind: (
+                slice(sizes["encoder" if kind == "encoder" else "masked"]),
+                slice(None if kind in trace.projected_kinds else sizes[kind]),
+            )
+            for kind in trace.kinds
+        }
         logits = model.unembed(hidden[row, : len(outputs) + 1])
         passes.append(
             ForwardPass(
@@ -238,20 +298,6 @@ def record_pairs(
             )
         )
     return passes
-
-
-def _unpadded_region(
-    source: int, target: int, projected: frozenset[AttentionKind]
-) -> dict[AttentionKind, tuple[slice, slice]]:
-    """Return the queries and keys of each kind that are not padding; projected keys are never padding."""
-    sizes: dict[AttentionKind, tuple[int, int]] = {
-        "encoder": (source, source),
-        "masked": (target, target),
-        "cross": (target, source),
-    }
-    return {
-        kind: (slice(queries), slice(None if kind in projected else keys)) for kind, (queries, keys) in sizes.items()
-    }
 
 
 def at_least_float32(logits: Float[Tensor, "*positions vocabulary"]) -> Float[Tensor, "*positions vocabulary"]:

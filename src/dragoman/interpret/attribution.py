@@ -8,8 +8,8 @@ For the log-probability $f$ of an outcome (the token of a step, or a label) and 
   the sequence of unknown symbols with the same begin and end symbols.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from dragoman.array_types import Float, Int
 from dragoman.interpret.attention_recorder import BuildFeatures, Ids, as_module, at_least_float32, eval_mode
 from dragoman.models.protocols import DecoderOnly, EncoderDecoder, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, UNK
+from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead
 
 _BATCH_SIZE = 32
 """Outcomes whose gradients are computed at a time."""
@@ -31,8 +32,8 @@ Attribution = Float[Tensor, "outcomes tokens"]
 concatenated; tokens that were not read yet contribute zero."""
 Embedded = list[Float[Tensor, "_ _ _"]]
 """Embedded tokens of each input sequence: rows, tokens and size."""
-_States = Callable[[int, bool], Float[Tensor, "rows outcomes features"]]
-"""Function from a number of equal rows to the state of each outcome; True replaces the tokens by unknown symbols."""
+Batches = Sequence[Int[Tensor, "rows _"]]
+"""Rows of ids of each input sequence."""
 
 
 @dataclass(frozen=True)
@@ -45,26 +46,35 @@ class OutcomeQuery:
     model: nn.Module
     embeddings: Sequence[nn.Module]
     """One per input sequence, in the order of the attributed tokens."""
+    inputs: Sequence[Ids]
+    """Ids of each input sequence, with special symbols."""
     classes: Int[Tensor, " outcomes"]
     """Class of each outcome."""
-    states: _States
-    logits: Callable[[Float[Tensor, "some features"]], Float[Tensor, "some classes"]]
+    states: Callable[..., Float[Tensor, "rows outcomes features"]]
+    """Function from a batch of each input sequence to the state of each outcome."""
+    logits: Callable[[Float[Tensor, "*some features"]], Float[Tensor, "*some classes"]]
     """Function from states to logits."""
+
+    def rows(self, count: int, *, unknown: bool = False) -> Batches:
+        """Return equal rows of every input sequence; `unknown` replaces all but begin and end by unknown symbols."""
+        replaced = [[one if not unknown or one in (BOS, EOS) else UNK for one in ids] for ids in self.inputs]
+        return [torch.tensor([ids], device=self.classes.device).expand(count, -1) for ids in replaced]
+
+    def class_log_probs(self, inputs: Batches) -> Float[Tensor, "rows outcomes classes"]:
+        """Return the log-probabilities of all classes for each outcome."""
+        return self._log_softmax(self.states(*inputs))
+
+    def log_probs(self, inputs: Batches) -> Float[Tensor, "rows outcomes"]:
+        """Return the log-probabilities of all outcomes."""
+        found = self.class_log_probs(inputs)
+        return found.gather(2, self.classes.expand(len(found), -1)[..., None])[..., 0]
 
     def row_log_probs(self, outcomes: Int[Tensor, " some"]) -> Float[Tensor, " some"]:
         """Return the log-probabilities of some outcomes by number, each computed in its own row."""
-        states = self.states(len(outcomes), False)[torch.arange(len(outcomes), device=outcomes.device), outcomes]
+        states = self.states(*self.rows(len(outcomes)))[torch.arange(len(outcomes), device=outcomes.device), outcomes]
         return self._log_softmax(states).gather(1, self.classes[outcomes, None])[:, 0]
 
-    def log_probs(self, *, unknown: bool = False) -> Float[Tensor, " outcomes"]:
-        """Return the log-probabilities of all outcomes, computed in one row."""
-        return self.class_log_probs(unknown=unknown).gather(1, self.classes[:, None])[:, 0]
-
-    def class_log_probs(self, *, unknown: bool = False) -> Float[Tensor, "outcomes classes"]:
-        """Return the log-probabilities of all classes for each outcome."""
-        return self._log_softmax(self.states(1, unknown)[0])
-
-    def _log_softmax(self, states: Float[Tensor, "some features"]) -> Float[Tensor, "some classes"]:
+    def _log_softmax(self, states: Float[Tensor, "*some features"]) -> Float[Tensor, "*some classes"]:
         return at_least_float32(self.logits(states)).log_softmax(dim=-1)
 
 
@@ -76,41 +86,42 @@ def query_translation(
     Attributed tokens are the source with the end symbol, then the begin symbol and the target.
     """
     module: Any = as_module(model)
-    device = next(module.parameters()).device
 
-    def states(rows: int, unknown: bool) -> Float[Tensor, "rows steps size"]:
-        first, second = (replace_by_unk(ids) if unknown else ids for ids in (source, target))
-        encoded, decoded = repeat_row([*first, EOS], rows, device), repeat_row([BOS, *second], rows, device)
-        lengths = torch.full((rows,), encoded.shape[1], device=device)
+    def states(encoded: Tensor, decoded: Tensor) -> Float[Tensor, "rows steps size"]:
+        rows, length = encoded.shape
         features = None if source_features is None else source_features([source] * rows)
+        lengths = torch.full((rows,), length, device=encoded.device)
         return model.hidden(encoded, lengths, decoded, **source_arguments(model, features))
 
-    classes = torch.tensor([*target, EOS], device=device)
-    return OutcomeQuery(module, (module.source_embedding, module.target_embedding), classes, states, model.unembed)
+    embeddings, inputs = (module.source_embedding, module.target_embedding), ((*source, EOS), (BOS, *target))
+    return OutcomeQuery(module, embeddings, inputs, _on_device(module, [*target, EOS]), states, model.unembed)
 
 
 def query_continuation(model: DecoderOnly[Any, Any], prompt: Ids, output: Ids, *, finished: bool) -> OutcomeQuery:
     """Query the tokens of a continuation, and its end symbol if it is finished. Attributed tokens are all inputs."""
     module: Any = as_module(model)
-    device = next(module.parameters()).device
     expected = [*output, EOS] if finished else [*output]
-    inputs = [*prompt, *expected[:-1]]
 
-    def states(rows: int, unknown: bool) -> Float[Tensor, "rows steps size"]:
-        return model.hidden(repeat_row(replace_by_unk(inputs) if unknown else inputs, rows, device))[
-            :, len(prompt) - 1 :
-        ]
+    def states(tokens: Tensor) -> Float[Tensor, "rows steps size"]:
+        return model.hidden(tokens)[:, len(prompt) - 1 :]
 
-    return OutcomeQuery(module, (module.embedding,), torch.tensor(expected, device=device), states, model.unembed)
+    inputs, classes = (*prompt, *expected[:-1]), _on_device(module, expected)
+    return OutcomeQuery(module, (module.embedding,), (inputs,), classes, states, model.unembed)
 
 
-def replace_by_unk(ids: Ids) -> list[int]:
-    """Replace all tokens but begin and end symbols by unknown symbols."""
-    return [token if token in (BOS, EOS) else UNK for token in ids]
+def query_task_head(
+    model: ModelWithHead,
+    ids: Ids,
+    classes: Sequence[int],
+    logits: Callable[..., Float[Tensor, "rows outcomes classes"]],
+) -> OutcomeQuery:
+    """Query classes of a model with a task head; `logits` is a function from rows of ids to the logits of outcomes."""
+    backbone: Any = model.backbone.model if isinstance(model.backbone, DecoderOnlyBackbone) else model.backbone
+    return OutcomeQuery(model, (backbone.embedding,), (ids,), _on_device(model, classes), logits, lambda states: states)
 
 
-def repeat_row(ids: Ids, rows: int, device: torch.device) -> Int[Tensor, "rows positions"]:
-    return torch.tensor([list(ids)], device=device).expand(rows, -1)
+def _on_device(module: nn.Module, classes: Sequence[int]) -> Int[Tensor, " outcomes"]:
+    return torch.tensor(classes, device=next(module.parameters()).device)
 
 
 def gradient_times_input(query: OutcomeQuery) -> Attribution:
@@ -133,8 +144,8 @@ def integrated_gradients(query: OutcomeQuery, *, points: int = POINTS) -> Attrib
 def completeness_error(query: OutcomeQuery, attribution: Attribution) -> Float[Tensor, " outcomes"]:
     """Return the difference between the sum of the attributions of each outcome and $f(x) - f(x')$, in nats."""
     with eval_mode(query.model):
-        difference = query.log_probs() - query.log_probs(unknown=True)
-    return (attribution.sum(dim=1) - difference.cpu()).abs()
+        difference = query.log_probs(query.rows(1)) - query.log_probs(query.rows(1, unknown=True))
+    return (attribution.sum(dim=1) - difference[0].cpu()).abs()
 
 
 @torch.no_grad()
@@ -147,8 +158,8 @@ def _embed(query: OutcomeQuery, *, unknown: bool) -> Embedded:
 
     with ExitStack() as hooks, eval_mode(query.model):
         for embedding in query.embeddings:
-            hooks.callback(embedding.register_forward_hook(store).remove)
-        query.states(1, unknown)
+            hooks.enter_context(embedding.register_forward_hook(store))
+        query.states(*query.rows(1, unknown=unknown))
     return [outputs[embedding] for embedding in query.embeddings]
 
 
@@ -157,19 +168,12 @@ def _gradients(query: OutcomeQuery, embedded: Embedded) -> Embedded:
     parts: list[list[Tensor]] = []
     for outcomes in torch.arange(len(query.classes), device=query.classes.device).split(_BATCH_SIZE):
         inputs = [one.expand(len(outcomes), -1, -1).clone().requires_grad_() for one in embedded]
-        with torch.inference_mode(mode=False), torch.enable_grad(), eval_mode(query.model):
-            with _replace_embeddings(query, inputs):
-                log_probs = query.row_log_probs(outcomes)
-            parts.append([one.cpu() for one in torch.autograd.grad(log_probs.sum(), inputs)])
+        with ExitStack() as hooks, torch.inference_mode(mode=False), torch.enable_grad(), eval_mode(query.model):
+            for embedding, given in zip(query.embeddings, inputs, strict=True):
+                hooks.enter_context(embedding.register_forward_hook(lambda *_, given=given: given))
+            gradients = torch.autograd.grad(query.row_log_probs(outcomes).sum(), inputs)
+        parts.append([one.cpu() for one in gradients])
     return [torch.cat(sequence) for sequence in zip(*parts, strict=True)]
-
-
-@contextmanager
-def _replace_embeddings(query: OutcomeQuery, embedded: Embedded) -> Iterator[None]:
-    with ExitStack() as hooks:
-        for embedding, given in zip(query.embeddings, embedded, strict=True):
-            hooks.callback(embedding.register_forward_hook(lambda *_, given=given: given).remove)
-        yield
 
 
 def _contract(embedded: Embedded, gradients: Embedded) -> Attribution:

@@ -1,8 +1,6 @@
 """Explanations of models with a task head: a label, the tags of words, or the answer to a question."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +9,7 @@ from dragoman.array_types import Float, Int
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import DataError
 from dragoman.interpret.attention_recorder import Ids, eval_mode
-from dragoman.interpret.attribution import OutcomeQuery, repeat_row, replace_by_unk
+from dragoman.interpret.attribution import OutcomeQuery, query_task_head
 from dragoman.interpret.explain_text import (
     Contributions,
     ExplainedTask,
@@ -20,36 +18,15 @@ from dragoman.interpret.explain_text import (
     list_predictions,
     record_query,
 )
-from dragoman.interpret.word_alignment import Words, without_each_word, words_of_ids
+from dragoman.interpret.word_alignment import Words, decrease_without_words, words_of_ids
 from dragoman.models.special_symbols import BOS, EOS
-from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead, SequenceHead
+from dragoman.models.task_heads import ModelWithHead, SequenceHead
 
 NUM_LABELS = 6
 """Most probable labels of a text that are attributed to words and tokens."""
-_BATCH_SIZE = 64
-"""Texts with a word left out that the model reads at a time."""
 
 LogitFunction = Callable[[Int[Tensor, "rows positions"]], Float[Tensor, "rows outcomes classes"]]
 """Function from rows of one length to the logits of each outcome."""
-
-
-@dataclass(frozen=True)
-class _Outcomes:
-    """Predictions of a model for a text."""
-
-    task: ExplainedTask
-    text: str
-    ids: Ids
-    """With special symbols."""
-    logits: LogitFunction
-    classes: Sequence[int]
-    """Class of each attributed outcome; predictions come first."""
-    num_predictions: int
-    step_positions: tuple[int | None, ...]
-    class_names: Callable[[Sequence[int]], Sequence[str]]
-    words: Words
-    rows: tuple[str, ...] | None = None
-    """Names of the outcomes, if those of the classes are ambiguous."""
 
 
 def explain_label(
@@ -76,19 +53,17 @@ def explain_label(
     if label is not None:
         ranked = [labels.index(label), *(one for one in ranked if labels[one] != label)]
     assert isinstance(model.head, SequenceHead)
-    position = {"first": 0, "last": len(ids) - 1, "mean": None}[model.head.pooling]
-    outcomes = _Outcomes(
+    query = query_task_head(model, ids, ranked[:num_labels], logits)
+    return _explain(
+        query,
+        tokenizer,
         task="label",
         text=text,
-        ids=ids,
-        logits=logits,
-        classes=ranked[:num_labels],
-        num_predictions=1,
-        step_positions=(position,),
-        class_names=lambda classes: [labels[one] for one in classes],
         words=_words(tokenizer, ids),
+        class_names=labels,
+        rows=[labels[one] for one in ranked[:num_labels]],
+        step_positions=({"first": 0, "last": len(ids) - 1, "mean": None}[model.head.pooling],),
     )
-    return _explain(model, tokenizer, outcomes)
 
 
 def explain_tags(
@@ -108,19 +83,16 @@ def explain_tags(
 
     best = _predict(model, logits, ids).argmax(dim=-1).tolist()
     spans = zip(starts, [*starts[1:], len(ids) - 1], strict=True)
-    outcomes = _Outcomes(
+    return _explain(
+        query_task_head(model, ids, best, logits),
+        tokenizer,
         task="tags",
         text=" ".join(words),
-        ids=ids,
-        logits=logits,
-        classes=best,
-        num_predictions=len(best),
-        step_positions=tuple(starts),
-        class_names=lambda classes: [labels[one] for one in classes],
         words=Words(tuple(words), tuple(tuple(range(*span)) for span in spans)),
-        rows=tuple(f"{word}: {labels[one]}" for word, one in zip(words, best, strict=True)),
+        class_names=labels,
+        rows=[f"{word}: {labels[one]}" for word, one in zip(words, best, strict=True)],
+        step_positions=tuple(starts),
     )
-    return _explain(model, tokenizer, outcomes)
 
 
 def explain_answer(
@@ -139,70 +111,58 @@ def explain_answer(
         segments = (positions >= context_start).long().expand_as(tokens)
         return torch.stack(tuple(model(tokens, _full_lengths(tokens), segments)), dim=1)
 
-    tokens = tokenizer.ids_to_tokens(ids)
-
-    def class_names(positions: Sequence[int]) -> list[str]:
-        return [tokens[position] if position else "<no answer>" for position in positions]
-
-    outcomes = _Outcomes(
+    names = ["<no answer>", *tokenizer.ids_to_tokens(ids)[1:]]
+    return _explain(
+        query_task_head(model, ids, answer, logits),
+        tokenizer,
         task="answer",
         text=text,
-        ids=ids,
-        logits=logits,
-        classes=answer,
-        num_predictions=2,
-        step_positions=(None, None),
-        class_names=class_names,
         words=_words(tokenizer, ids),
-        rows=tuple(f"{end}: {name}" for end, name in zip(("first", "last"), class_names(answer), strict=True)),
+        class_names=names,
+        rows=[f"{end}: {names[position]}" for end, position in zip(("first", "last"), answer, strict=True)],
+        step_positions=(None, None),
     )
-    return _explain(model, tokenizer, outcomes)
 
 
-def _explain(model: ModelWithHead, tokenizer: LanguageTokenizer, outcomes: _Outcomes) -> Explanation:
-    query = _build_query(model, outcomes)
-    rows = tuple(outcomes.class_names(outcomes.classes)) if outcomes.rows is None else outcomes.rows
-    predicted, ids = tuple(outcomes.classes[: outcomes.num_predictions]), tuple(outcomes.ids)
-    forward_pass = record_query(query, outcomes.logits, inputs=ids, source=ids, target=predicted)
-    source = tuple(tokenizer.ids_to_tokens(outcomes.ids))
-    predictions = list_predictions(forward_pass.log_probs, predicted, outcomes.class_names)
+def _explain(
+    query: OutcomeQuery,
+    tokenizer: LanguageTokenizer,
+    *,
+    task: ExplainedTask,
+    text: str,
+    words: Words,
+    class_names: Sequence[str],
+    rows: Sequence[str],
+    step_positions: tuple[int | None, ...],
+) -> Explanation:
+    """Explain the first outcomes of a query, one for each step position; `rows` are the names of all outcomes."""
+    (ids,) = query.inputs
+    predicted = tuple(query.classes[: len(step_positions)].tolist())
+    forward_pass = record_query(query, source=tuple(ids), target=predicted)
+    predictions = list_predictions(forward_pass.log_probs, predicted, lambda classes: [class_names[n] for n in classes])
+    source, target = tuple(tokenizer.ids_to_tokens(ids)), tuple(one.token for one in predictions)
     explanation = Explanation(
-        task=outcomes.task,
-        source_text=outcomes.text,
-        target_text=" ".join(prediction.token for prediction in predictions),
+        task=task,
+        source_text=text,
+        target_text=" ".join(target),
         source=source,
-        target=tuple(prediction.token for prediction in predictions),
+        target=target,
         inputs=source,
-        step_positions=outcomes.step_positions,
+        step_positions=step_positions,
         forward_pass=forward_pass,
         predictions=predictions,
-        source_words=outcomes.words,
-        attributions={"leave one out": _leave_words_out(query, outcomes, rows)},
+        source_words=words,
+        attributions={"leave one out": _leave_words_out(query, words, tuple(rows))},
     )
-    return add_analyses(explanation, query, columns=source, rows=rows)
-
-
-def _build_query(model: ModelWithHead, outcomes: _Outcomes) -> OutcomeQuery:
-    device = next(model.parameters()).device
-
-    def states(rows: int, unknown: bool) -> Float[Tensor, "rows outcomes classes"]:
-        return outcomes.logits(repeat_row(replace_by_unk(outcomes.ids) if unknown else outcomes.ids, rows, device))
-
-    backbone: Any = model.backbone.model if isinstance(model.backbone, DecoderOnlyBackbone) else model.backbone
-    classes = torch.tensor(outcomes.classes, device=device)
-    return OutcomeQuery(model, (backbone.embedding,), classes, states, lambda logits: logits)
+    return add_analyses(explanation, query, columns=source, rows=tuple(rows))
 
 
 @torch.no_grad()
-def _leave_words_out(query: OutcomeQuery, outcomes: _Outcomes, rows: tuple[str, ...]) -> Contributions:
-    """Return the decrease of each outcome's log-probability without each word."""
-    texts = torch.tensor(without_each_word(outcomes.ids, outcomes.words), device=query.classes.device)
-    classes = query.classes[None, :, None]
+def _leave_words_out(query: OutcomeQuery, words: Words, rows: tuple[str, ...]) -> Contributions:
     with eval_mode(query.model):
-        log_probs = [outcomes.logits(batch).float().log_softmax(dim=-1) for batch in texts.split(_BATCH_SIZE)]
-    own = torch.cat([part.gather(2, classes.expand(len(part), -1, 1))[..., 0] for part in log_probs]).cpu()
+        decrease = decrease_without_words(query.rows(1)[0][0], words, lambda batch: query.log_probs([batch]))
     note = "Decrease of the log-probability when the tokens of a word are replaced by unknown symbols."
-    return Contributions((own[0] - own[1:]).T.contiguous(), rows, outcomes.words.texts, note)
+    return Contributions(decrease.T.contiguous(), rows, words.texts, note)
 
 
 def _words(tokenizer: LanguageTokenizer, ids: Ids) -> Words:
@@ -215,7 +175,7 @@ def _words(tokenizer: LanguageTokenizer, ids: Ids) -> Words:
 @torch.no_grad()
 def _predict(model: ModelWithHead, logits: LogitFunction, ids: Ids) -> Float[Tensor, "outcomes classes"]:
     with eval_mode(model):
-        return logits(repeat_row(ids, 1, next(model.parameters()).device))[0]
+        return logits(torch.tensor([list(ids)], device=next(model.parameters()).device))[0]
 
 
 def _full_lengths(tokens: Int[Tensor, "rows positions"]) -> Int[Tensor, " rows"]:

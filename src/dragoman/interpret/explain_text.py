@@ -1,6 +1,6 @@
 """Explanation of one text and its output: attention, statistics, alignments, attributions and the beam search.
 
-Explanations of translations and continuations; `classification` has those of models with a task head.
+Explanations of translations and continuations; `explain_task_heads` has those of models with a task head.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,6 @@ from dragoman.interpret.attention_recorder import (
     Ids,
     eval_mode,
     record,
-    record_pairs,
 )
 from dragoman.interpret.attribution import (
     POINTS,
@@ -40,7 +39,6 @@ from dragoman.interpret.attribution import (
     integrated_gradients,
     query_continuation,
     query_translation,
-    repeat_row,
 )
 from dragoman.interpret.beam_tree import SearchRecord
 from dragoman.interpret.word_alignment import (
@@ -55,6 +53,7 @@ from dragoman.interpret.word_alignment import (
     words_of_ids,
 )
 from dragoman.models.protocols import DecoderOnly, EncoderDecoder
+from dragoman.models.special_symbols import EOS
 
 ExplainedTask = Literal["translation", "continuation", "label", "tags", "answer"]
 MAX_INTEGRATED_TOKENS = 100_000
@@ -151,7 +150,8 @@ def explain_translation(
     """
     if not source:
         raise DataError("The text is empty. Give a text with at least one word.")
-    (forward_pass,) = record_pairs(model, [source], [target], source_features=source_features)
+    query = query_translation(model, source, target, source_features=source_features)
+    forward_pass = record_query(query, source=(*source, EOS), target=(*target, EOS))
     if log_probs is not None:
         forward_pass = replace(forward_pass, log_probs=log_probs)
     words = words_of_ids(tokenizer.source, source), words_of_ids(tokenizer.target, target)
@@ -173,7 +173,6 @@ def explain_translation(
         target_words=words[1],
         alignments=tuple(_alignments(forward_pass, *words, left_out)),
     )
-    query = query_translation(model, source, target, source_features=source_features)
     return add_analyses(explanation, query, columns=(*explanation.source, *explanation.inputs), rows=names)
 
 
@@ -191,9 +190,8 @@ def explain_continuation(
     For an output that is not `finished`, the end symbol is not a prediction.
     """
     query = query_continuation(model, prompt, output, finished=finished)
-    expected = tuple(query.classes.tolist())
-    inputs = [*prompt, *expected[:-1]]
-    forward_pass = record_query(query, model.hidden, inputs=inputs, source=tuple(prompt), target=expected)
+    ((inputs,), expected) = query.inputs, tuple(query.classes.tolist())
+    forward_pass = record_query(query, source=tuple(prompt), target=expected)
     names, target = tuple(tokenizer.ids_to_tokens(inputs)), tuple(tokenizer.ids_to_tokens(expected))
     explanation = Explanation(
         task="continuation",
@@ -210,14 +208,10 @@ def explain_continuation(
 
 
 @torch.no_grad()
-def record_query(
-    query: OutcomeQuery, run: Callable[..., object], *, inputs: Ids, source: tuple[int, ...], target: tuple[int, ...]
-) -> ForwardPass:
-    """Record the forward pass of one text, which `run` starts; the first outcomes of the query are the target."""
-    with eval_mode(query.model):
-        log_probs = query.class_log_probs()[: len(target)].cpu()
-        with record(query.model) as trace:
-            run(repeat_row(inputs, 1, query.classes.device))
+def record_query(query: OutcomeQuery, *, source: tuple[int, ...], target: tuple[int, ...]) -> ForwardPass:
+    """Record the forward pass of one text; the first outcomes of the query are the target."""
+    with eval_mode(query.model), record(query.model) as trace:
+        log_probs = query.class_log_probs(query.rows(1))[0, : len(target)].cpu()
     return ForwardPass(
         source=source,
         target=target,
@@ -241,7 +235,9 @@ def add_analyses(
     head_effects: HeadValues = {}
     if has_uniform_heads(query.model):
         with eval_mode(query.model), torch.no_grad():
-            head_effects = head_ablation(query.model, lambda: float(query.log_probs()[:num_steps].sum()))
+            head_effects = head_ablation(
+                query.model, lambda: float(query.log_probs(query.rows(1))[0, :num_steps].sum())
+            )
     return replace(
         explanation,
         statistics=tuple(_statistics(explanation)),

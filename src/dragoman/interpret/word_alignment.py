@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.array_types import Float
+from dragoman.array_types import Float, Int
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.decoding import score_targets
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment_error_rate import Links, alignment_agreement
 from dragoman.interpret.attention_heads import mean_over_heads
-from dragoman.interpret.attention_recorder import BuildFeatures, ForwardPass, as_module, eval_mode, pad_sequences
+from dragoman.interpret.attention_recorder import BuildFeatures, ForwardPass, as_module, eval_mode
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.special_symbols import BOS, EOS, UNK
 
@@ -84,10 +84,19 @@ def merge_tokens(weights: Float[Tensor, "target_tokens source_tokens"], *, targe
     return torch.stack(rows) if rows else merged[:0]
 
 
-def without_each_word(ids: Sequence[int], words: Words) -> list[list[int]]:
-    """Return the ids, and for each word a copy in which its tokens are unknown symbols."""
-    masked = ([UNK if n in positions else token for n, token in enumerate(ids)] for positions in words.tokens)
-    return [list(ids), *masked]
+def decrease_without_words(
+    ids: Int[Tensor, " positions"],
+    words: Words,
+    log_probs: Callable[[Int[Tensor, "rows positions"]], Float[Tensor, "rows outcomes"]],
+    *,
+    batch_size: int = 64,
+) -> Float[Tensor, "words outcomes"]:
+    """Return the decrease of each log-probability when the tokens of a word are replaced by unknown symbols."""
+    texts = ids.repeat(1 + len(words), 1)
+    for row, positions in enumerate(words.tokens, start=1):
+        texts[row, list(positions)] = UNK
+    found = torch.cat([log_probs(batch).cpu() for batch in texts.split(batch_size)])
+    return found[:1] - found[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,25 +227,23 @@ def leave_one_out(
     The tokens of word $j$ are replaced by the unknown symbol. Prediction difference of Li et al. (2019, section 3.2)
     instead uses probabilities, and zeros as the embedding. Works for models without attention too.
     """
-    sources = without_each_word(source, source_words)
     device = next(as_module(model).parameters()).device
     given, expected = (torch.tensor([ids], device=device) for ids in ([BOS, *target], [*target, EOS]))
-    parts = []
-    for batch in (sources[first : first + batch_size] for first in range(0, len(sources), batch_size)):
-        features = None if source_features is None else source_features([source] * len(batch))
-        ids, lengths = pad_sequences([[*row, EOS] for row in batch], device)
-        rows = len(batch)
-        with eval_mode(as_module(model)):
-            scores = score_targets(
-                model,
-                ids,
-                lengths,
-                target=given.expand(rows, -1),
-                expected=expected.expand(rows, -1),
-                source_features=features,
-            )
-        parts.append(scores[:, :-1].cpu().clone())
-    log_probs = torch.cat(parts)
-    losses = (log_probs[:1] - log_probs[1:]).clamp(min=0.0)
+
+    def log_probs(batch: Int[Tensor, "rows positions"]) -> Float[Tensor, "rows target"]:
+        rows, length = batch.shape
+        scores = score_targets(
+            model,
+            batch,
+            torch.full((rows,), length, device=device),
+            target=given.expand(rows, -1),
+            expected=expected.expand(rows, -1),
+            source_features=None if source_features is None else source_features([source] * rows),
+        )
+        return scores[:, :-1]
+
+    with eval_mode(as_module(model)):
+        ids = torch.tensor([*source, EOS], device=device)
+        losses = decrease_without_words(ids, source_words, log_probs, batch_size=batch_size).clamp(min=0.0)
     words = [losses[:, list(positions)].sum(dim=1) for positions in target_words.tokens]
     return torch.stack(words) if words else losses.new_zeros(0, len(source_words))
