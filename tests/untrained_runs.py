@@ -8,7 +8,7 @@ import torch
 from dragoman.config import merge
 from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
-from dragoman.models.weights import get_weights, save_tensors
+from dragoman.models.weight_storage import get_weights, save_tensors
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task

@@ -23,7 +23,7 @@ import dragoman
 from benchmarks.collect_runs import read_results, update_results
 from dragoman.data.readers.line_reader import read_lines
 from dragoman.evaluation import corpus_score
-from dragoman.models.weights import save_tensors
+from dragoman.models.weight_storage import save_tensors
 from dragoman.runs.folder import RunFolder
 from dragoman.training.checkpoint import CheckpointStore
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.models.weights import load_tensors
+from dragoman.models.weight_storage import load_tensors
 from tests.small_runs import dragoman, small_options, write_corpus
 
 pytestmark = pytest.mark.slow

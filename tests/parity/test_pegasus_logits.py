@@ -6,7 +6,7 @@ Pegasus has pre-norm layers and its own sinusoidal positions, into which nothing
 import torch
 
 from dragoman.models.config import EncoderDecoderConfig
-from dragoman.models.weights import get_weights
+from dragoman.models.weight_storage import get_weights
 from tests.fake_models import SYMBOLS, rectangle
 from tests.pegasus import pegasus
 from tests.random_models import NO_DROPOUT, random_transformer

@@ -10,7 +10,7 @@ import dragoman
 from dragoman.interpret.attention_recorder import record_pairs
 from dragoman.interpret.simulated_quantization import round_activations, round_to
 from dragoman.models.config import EncoderDecoderConfig
-from dragoman.models.weights import get_weights, save_tensors
+from dragoman.models.weight_storage import get_weights, save_tensors
 from dragoman.runs.export import export_run
 from dragoman.runs.inspect import InspectionRequest, inspect_run
 from dragoman.runs.load import load_torch_model

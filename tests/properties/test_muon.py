@@ -21,7 +21,7 @@ from dragoman.models.task_heads import (
     TokenHeadConfig,
     build_head,
 )
-from dragoman.models.weights import get_weights
+from dragoman.models.weight_storage import get_weights
 from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerLostError

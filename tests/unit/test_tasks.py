@@ -11,7 +11,7 @@ import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger, Translator
-from dragoman.models.weights import load_tensors
+from dragoman.models.weight_storage import load_tensors
 from dragoman.profiling.memory_and_time_estimate import count_parameters, estimate_training, model_cost
 from dragoman.runs.compare import summarize_run
 from dragoman.runs.config import parse_experiment

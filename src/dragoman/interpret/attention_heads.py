@@ -18,7 +18,7 @@ from dragoman.config import merge, parse
 from dragoman.errors import ConfigError, DataError
 from dragoman.interpret.attention_recorder import AttentionKind, AttentionMaps, attention_modules
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, KeptHeads
-from dragoman.models.weights import get_weights
+from dragoman.models.weight_storage import get_weights
 from dragoman.nn.attention import MultiHeadAttention
 
 _C = TypeVar("_C", EncoderDecoderConfig, DecoderOnlyConfig, EncoderOnlyConfig)

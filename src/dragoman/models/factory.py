@@ -23,7 +23,7 @@ from dragoman.models.config import (
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
-from dragoman.models.weights import build_tied_embeddings, initialize_weights
+from dragoman.models.weight_initialization import build_tied_embeddings, initialize_weights
 from dragoman.nn.attention import AttentionPattern, FullAttention, Heads, MultiHeadAttention, PositionBias
 from dragoman.nn.attention_score_functions import Score, build_score
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual

@@ -25,7 +25,7 @@ from dragoman.interpret.attention_heads import (
 from dragoman.interpret.attention_recorder import as_module, eval_mode, pad_sequences
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.special_symbols import BOS, EOS, PAD
-from dragoman.models.weights import save_tensors, set_weights
+from dragoman.models.weight_storage import save_tensors, set_weights
 from dragoman.profiling.memory_and_time_estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task

@@ -14,7 +14,7 @@ from dragoman.config import Tree, merge
 from dragoman.device import choose_device, describe_device
 from dragoman.errors import RunError, warn
 from dragoman.evaluation import Score
-from dragoman.models.weights import save_tensors
+from dragoman.models.weight_storage import save_tensors
 from dragoman.profiling.memory_and_time_estimate import build_meta_model, estimate_training
 from dragoman.profiling.num_workers import choose_num_workers, record_peak_memory
 from dragoman.profiling.time_and_memory_per_batch import use_batches

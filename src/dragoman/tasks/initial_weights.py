@@ -16,7 +16,7 @@ from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.factory import build_encoder_decoder
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
-from dragoman.models.weights import load_tensors, set_weights
+from dragoman.models.weight_storage import load_tensors, set_weights
 from dragoman.nn.lora import apply_lora
 from dragoman.tasks.config import LanguageModelingConfig, MaskedLMConfig, ModelConfig, TranslationConfig, max_positions
 from dragoman.tasks.task import RunFiles, load_weights

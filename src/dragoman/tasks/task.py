@@ -13,7 +13,7 @@ from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
 from dragoman.models.weight_quantization import SCALE_SUFFIX
-from dragoman.models.weights import load_tensors, set_weights
+from dragoman.models.weight_storage import load_tensors, set_weights
 from dragoman.tasks.build_training import TrainingSetup
 
 _N = TypeVar("_N", bound=nn.Module)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dragoman.atomic_files import new_folder, sync_files, write_atomically
 from dragoman.errors import RunError
-from dragoman.models.weights import load_tensors, save_tensors
+from dragoman.models.weight_storage import load_tensors, save_tensors
 
 SHARDS = "optimizer"
 

@@ -23,7 +23,7 @@ from dragoman.array_types import Float
 from dragoman.config import Config
 from dragoman.errors import RunError
 from dragoman.models.task_heads import Head
-from dragoman.models.weights import place_like
+from dragoman.models.weight_storage import place_like
 from dragoman.nn.embedding import Unembedding, lookup_parameters
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, full_tensor, is_shard, shard_like
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.errors import ConfigError, DragomanError, TrainingError
-from dragoman.models.weights import place_like, set_weights
+from dragoman.models.weight_storage import place_like, set_weights
 from dragoman.training.callbacks import (
     Callback,
     LogEvent,

@@ -14,7 +14,7 @@ from dragoman.interpret import record
 from dragoman.interpret.attention_heads import apply_gates, open_gates, pruned_config, pruned_weights, select_heads
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
-from dragoman.models.weights import set_weights
+from dragoman.models.weight_storage import set_weights
 from dragoman.nn.sparse.bigbird import BigBirdConfig
 from tests.attention_variants import POSITIONS, SCORES, attentions, is_valid_combination
 from tests.fake_models import rectangle

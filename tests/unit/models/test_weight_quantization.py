@@ -17,7 +17,7 @@ from dragoman.models.weight_quantization import (
     save_arrays,
     to_bfloat16,
 )
-from dragoman.models.weights import load_tensors
+from dragoman.models.weight_storage import load_tensors
 
 numbers = st.floats(-100, 100, width=32)
 matrices = arrays(np.float32, st.tuples(st.integers(1, 5), st.integers(1, 7)), elements=numbers)

@@ -6,7 +6,7 @@ from torch import nn
 
 from dragoman.errors import ConfigError
 from dragoman.models.config import EncoderDecoderConfig
-from dragoman.models.weights import get_weights, set_weights
+from dragoman.models.weight_storage import get_weights, set_weights
 from dragoman.nn.lora import LoraConfig, apply_lora, merge_lora
 from tests.random_models import NO_DROPOUT, random_transformer
 

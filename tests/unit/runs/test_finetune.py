@@ -11,7 +11,7 @@ from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import WordConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.errors import ConfigError, RunError
-from dragoman.models.weights import get_weights, load_tensors
+from dragoman.models.weight_storage import get_weights, load_tensors
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from, auto_configure_finetuning
 from dragoman.runs.folder import RunFolder

@@ -10,7 +10,7 @@ import torch
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
-from dragoman.models.weights import load_tensors, save_tensors
+from dragoman.models.weight_storage import load_tensors, save_tensors
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load, load_torch_model

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dragoman.errors import RunError
-from dragoman.models.weights import save_tensors
+from dragoman.models.weight_storage import save_tensors
 from dragoman.training import checkpoint as checkpoint_module
 from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dragoman.errors import ConfigError, TrainingError
-from dragoman.models.weights import get_weights
+from dragoman.models.weight_storage import get_weights
 from dragoman.training.callbacks import JsonlCallback, LogEvent, RollbackEvent, SaveEvent, StartEvent, ValidationEvent
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup, WorkerLostError

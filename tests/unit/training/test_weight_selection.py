@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from dragoman.models.weights import get_weights
+from dragoman.models.weight_storage import get_weights
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedules import ConstantSchedule
 from dragoman.training.trainer import InterruptionError, select_weights

@@ -4,7 +4,7 @@ from torch import nn
 
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
-from dragoman.models.weights import build_tied_embeddings, initialize_weights
+from dragoman.models.weight_initialization import build_tied_embeddings, initialize_weights
 from dragoman.nn.attention_score_functions import build_score
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer

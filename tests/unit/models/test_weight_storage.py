@@ -5,7 +5,7 @@ import torch
 
 from dragoman.errors import RunError
 from dragoman.models.config import EncoderDecoderConfig
-from dragoman.models.weights import get_weights, load_tensors, save_tensors, set_weights
+from dragoman.models.weight_storage import get_weights, load_tensors, save_tensors, set_weights
 from tests.random_models import NO_DROPOUT, random_transformer
 
 
