@@ -74,7 +74,7 @@ def one_thread():
 def test_only_tree_positions_learn_tree_tasks(tmp_path, task, positions, least, most):
     """The score is the exact-match rate on unseen sentences; a model without trees can only guess."""
     corpus = Corpus(tmp_path, task)
-    network = corpus.learnt(positions)
+    network = corpus.train_model(positions)
     assert least <= corpus.exact(network) <= most
 
 
@@ -103,7 +103,7 @@ class Corpus:
         store = tokenize_texts(texts, self.tokenizer, self.folder / name, max_source_length=99, max_target_length=99)
         return store, StoredFeatures(trees, texts, self.tokenizer.source)
 
-    def learnt(self, positions) -> EncoderDecoderTransformer:
+    def train_model(self, positions) -> EncoderDecoderTransformer:
         network = self._network(positions)
         store, trees = self.stores("seen")
         run = TrainingState(

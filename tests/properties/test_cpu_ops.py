@@ -25,7 +25,7 @@ from tests.random_models import random_transformer
 from tests.tiny_training import batch_of
 
 pytest.importorskip(
-    "dragoman_cpu", reason="the compiled core is not installed; `make test` builds it where a C++17 compiler is"
+    "dragoman_cpu", reason="the CPU library is not installed; `make test` builds it where a C++17 compiler is"
 )
 sizes = st.sampled_from([1, 2, 3, 5, 7, 13, 17, 31, 37])
 seeds = st.integers(0, 2**32)

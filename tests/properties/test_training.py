@@ -337,12 +337,12 @@ def test_updates_equal_the_papers(config: AdamConfig | AdamWConfig, rates: list[
     """Kingma and Ba (2015), algorithm 1; Loshchilov and Hutter (2019), algorithm 2; in double precision."""
     generator = torch.Generator().manual_seed(seed)
     model = small()
-    optimiser = build_optimizer(config, model)
+    optimizer = build_optimizer(config, model)
     wanted = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
     first = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
     second = {name: torch.zeros_like(tensor) for name, tensor in wanted.items()}
     for step, rate in enumerate(rates, start=1):
-        set_learning_rate(optimiser, rate)
+        set_learning_rate(optimizer, rate)
         for name, parameter in model.named_parameters():
             parameter.grad = torch.randn(parameter.shape, generator=generator)
             g, (beta, gamma) = parameter.grad.double(), config.betas
@@ -352,7 +352,7 @@ def test_updates_equal_the_papers(config: AdamConfig | AdamWConfig, rates: list[
                 wanted[name] = (1 - rate * config.weight_decay) * wanted[name]
             m, v = first[name] / (1 - beta**step), second[name] / (1 - gamma**step)
             wanted[name] = wanted[name] - rate * m / (v.sqrt() + config.epsilon)
-        optimiser.step()
+        optimizer.step()
     found = {name: parameter.detach().double() for name, parameter in model.named_parameters()}
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 

@@ -27,10 +27,8 @@ class TrainingConfig(Config):
     max_steps: PositiveInt | None = Field(None, description="optimizer steps after which training ends; none: no limit")
     batch_tokens: PositiveInt | Literal["auto"] = Field(
         4096,
-        description=(
-            "token budget of a batch: rows times the longer padded length; auto: as many as fit into memory, and at "
-            "most what suits the device"
-        ),
+        description="token budget of a batch: rows times the longer padded length; auto: as many as fit into memory, "
+        "and at most what suits the device",
     )
     grad_accumulation: PositiveInt = Field(1, description="batches per optimizer step")
     num_workers: PositiveInt | Literal["auto"] = Field(
@@ -55,10 +53,8 @@ class TrainingConfig(Config):
     )
     precision: Precision = Field(
         "auto",
-        description=(
-            "number format of the forward and backward pass; auto: bfloat16 on GPUs that support it, and on such CPUs "
-            "for the output layer and Muon; bfloat16: on such CPUs for all linear layers too, on others float32"
-        ),
+        description="number format of the forward and backward pass; auto: bfloat16 on GPUs that support it, and on "
+        "such CPUs for the output layer and Muon; bfloat16: on such CPUs for all linear layers too, on others float32",
     )
     validate_every: PositiveInt | None = Field(
         None, description="steps between two validations, each of which saves a checkpoint; none: use epochs"

@@ -111,7 +111,9 @@ class WorkerGroup:
         try:
             yield
         except RuntimeError as error:
-            if collective or (self.world_size > 1 and _is_transport_error(error)):
+            # gloo only names its source file
+            in_transport = isinstance(error, dist.DistError) or "/gloo/" in str(error)
+            if collective or (self.world_size > 1 and in_transport):
                 raise WorkerLostError(self._failure_reason()) from error
             raise
 
@@ -291,11 +293,6 @@ def shard_like(tensor: Tensor, shard: Any) -> Tensor:
 def is_shard(tensor: Tensor) -> bool:
     """Return whether a tensor is a DTensor, whose module takes long to import."""
     return hasattr(tensor, "full_tensor")
-
-
-def _is_transport_error(error: RuntimeError) -> bool:
-    """Return whether the communication between workers failed; gloo only names its source file."""
-    return isinstance(error, dist.DistError) or "/gloo/" in str(error)
 
 
 def _select_rows(value: Any, rows: slice) -> Any:

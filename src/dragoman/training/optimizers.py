@@ -208,7 +208,13 @@ def build_optimizer(
         case AdamConfig():
             return _Adam(model.parameters(), lr=lr, betas=betas, eps=eps, fused=True)
         case AdamWConfig():
-            return _AdamW(_decay_groups(model, config.weight_decay), lr=lr, betas=betas, eps=eps, fused=True)
+            tables = lookup_parameters(model)
+            decayed = [one for one in model.parameters() if one.ndim >= 2 and id(one) not in tables]
+            groups = [
+                {"params": decayed, "weight_decay": config.weight_decay},
+                {"params": _others(model, decayed), "weight_decay": 0.0},
+            ]
+            return _AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
         case MuonConfig():
             matrices = hidden_matrices(model)
             rest = [{"params": _others(model, matrices)}]
@@ -263,12 +269,6 @@ def bypass_compiler() -> None:
         unwrapped = inspect.unwrap(method)
         if unwrapped is not method:
             unwrapped.__dynamo_disable = unwrapped
-
-
-def _decay_groups(model: nn.Module, decay: float) -> list[dict[str, object]]:
-    table_ids = lookup_parameters(model)
-    decayed = [parameter for parameter in model.parameters() if parameter.ndim >= 2 and id(parameter) not in table_ids]
-    return [{"params": decayed, "weight_decay": decay}, {"params": _others(model, decayed), "weight_decay": 0.0}]
 
 
 def _others(model: nn.Module, parameters: list[nn.Parameter]) -> list[nn.Parameter]:

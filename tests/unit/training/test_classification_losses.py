@@ -41,8 +41,8 @@ class Table(nn.Module):
 
 def cross_entropy(logits: list[float], expected: int, smoothing: float) -> tuple[float, float]:
     """Return the label-smoothed and the plain cross-entropy."""
-    normaliser = math.log(math.fsum(math.exp(logit) for logit in logits))
-    nll = [normaliser - logit for logit in logits]
+    normalizer = math.log(math.fsum(math.exp(logit) for logit in logits))
+    nll = [normalizer - logit for logit in logits]
     return (1 - smoothing) * nll[expected] + smoothing * math.fsum(nll) / len(nll), nll[expected]
 
 

@@ -53,10 +53,10 @@ def test_only_large_layers_in_training_are_rounded(has_bfloat16):
     exact = F.linear(x, weight, bias)
     with bfloat16_linear_layers("bfloat16", CPU):
         assert F.linear(x, weight, bias).grad_fn.name() == "Bfloat16LinearBackward"
-        learnt = F.linear(x, weight, bias)
+        rounded = F.linear(x, weight, bias)
         with torch.no_grad():  # as teachers compute
-            assert torch.equal(F.linear(x, weight, bias), learnt)
-        assert not torch.equal(learnt, exact)
+            assert torch.equal(F.linear(x, weight, bias), rounded)
+        assert not torch.equal(rounded, exact)
         assert F.linear(x.double(), weight.double()).dtype == torch.float64
         small = leaves(61, 67)
         assert small[1].numel() < MIN_WEIGHTS
