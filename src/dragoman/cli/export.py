@@ -36,8 +36,7 @@ def export(
     from dragoman.runs.export import MEBIBYTE, export_run
 
     if not shortlist:
-        options = {"source": source, "target": target, **sizes}
-        refuse(options, "without --shortlist")
+        refuse({"source": source, "target": target, **sizes}, "without --shortlist")
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are the two sides of one corpus. Give both, or neither.")
     corpus = None if source is None or target is None else ParallelFiles(source=source, target=target)

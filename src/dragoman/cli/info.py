@@ -73,9 +73,8 @@ def _print(facts: dict[str, Any], cost: ModelCost, *, heading: str) -> None:
 def _print_result(result: dict[str, Any], *, unit: str) -> None:
     console = Console(highlight=False)
     if result:
-        minutes = result["seconds"] / 60
         console.print(
-            f"trained {result['steps']:,} steps on {result['tokens']:,} {unit} in {minutes:.1f} min; "
+            f"trained {result['steps']:,} steps on {result['tokens']:,} {unit} in {result['seconds'] / 60:.1f} min; "
             f"weights: {result['weights']}"
         )
     for name, scores in result.get("scores", {}).items():

@@ -98,9 +98,8 @@ def auto_configure(tree: Tree, *, device: torch.device) -> tuple[TranslationConf
     """
     experiment = apply_first_preset(tree)
     data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)
-    choices = translation_choices(tree, experiment, corpus_size(data), device)
     split = Choice("data.valid_size", f"{len(data.valid):,} pairs", "no validation set was given")
-    return _apply_new(tree, experiment, choices, split)
+    return _apply_new(tree, experiment, translation_choices(tree, experiment, corpus_size(data), device), split)
 
 
 def auto_configure_text(tree: Tree, *, device: torch.device) -> tuple[LanguageModelingConfig, list[Choice]]:
@@ -111,17 +110,15 @@ def auto_configure_text(tree: Tree, *, device: torch.device) -> tuple[LanguageMo
     experiment = _parse(merge({"preset": SMALLEST_TEXT_PRESET}, tree), LanguageModelingConfig)
     assert isinstance(experiment.data, PlainTextConfig), "the caller gives text"
     characters = sum(map(len, prepare_text(experiment.data).train.texts()))
-    choices = text_choices(tree, experiment, characters, device)
     split = Choice("data.valid_size", "the last tenth", "no validation text was given")
-    return _apply_new(tree, experiment, choices, split)
+    return _apply_new(tree, experiment, text_choices(tree, experiment, characters, device), split)
 
 
 def _apply_new(tree: Tree, experiment: E, choices: Iterable[Choice], split: Choice) -> tuple[E, list[Choice]]:
     """Return the experiment with the choices that are not given, and these; `split` describes a held-out part."""
     chosen = [choice for choice in choices if not is_set(tree, choice.key)]
-    configured = _parse(apply_choices(chosen, tree), type(experiment))
     is_split = experiment.data.valid is None and experiment.data.valid_size is None
-    return configured, [split, *chosen] if is_split else chosen
+    return _parse(apply_choices(chosen, tree), type(experiment)), [split, *chosen] if is_split else chosen
 
 
 def apply_first_preset(tree: Tree) -> TranslationConfig:

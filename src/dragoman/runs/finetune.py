@@ -77,8 +77,7 @@ def auto_configure_finetuning(tree: Tree) -> tuple[TranslationConfig, list[Choic
         tree = {**tree, "data": apply_prepared(tree)["data"]}  # without the tokenizer of a prepared corpus
     inherited = _inherited_settings(initial)
     experiment = _parse(merge(inherited, tree))
-    data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)
-    tokens = corpus_size(data).tokens
+    tokens = corpus_size(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)).tokens
     choices = [choice for choice in _choices(tree, initial, experiment, tokens) if not is_set(tree, choice.key)]
     return _parse(merge(merge(inherited, apply_choices(choices, {})), tree)), choices
 

@@ -167,8 +167,7 @@ def _explain_translation(
     else:
         output = tokenizer.target.encode(target)
     features: Any = (lambda sources: backend.build_features(sources, heads * len(sources))) if heads else None
-    rounding = nullcontext() if cpu is None else round_activations(as_module(translator.model), compute_type)
-    with rounding:
+    with nullcontext() if cpu is None else round_activations(as_module(translator.model), compute_type):
         explanation = explain_translation(
             translator.model,
             tokenizer,

@@ -42,13 +42,13 @@ def max_positions(model: ModelConfig) -> tuple[int, str] | None:
     return min(limits, key=lambda limit: limit[0]) if limits else None
 
 
-def check_max_positions(model: ModelConfig, longest: int, *, what: str, remedy: str) -> None:
-    """Raise ValueError if the longest sequence has more tokens than the model has positions."""
+def check_max_positions(model: ModelConfig, longest: int, what: str, keys: str) -> None:
+    """Raise ValueError if the longest sequence, which `keys` limit, has more tokens than the model has positions."""
     limit = max_positions(model)
     if limit is not None and longest > limit[0]:
         raise ValueError(
             f"{limit[1]} = {limit[0]} is shorter than {what} of {longest} tokens, special symbols included. Raise it, "
-            f"or {remedy}."
+            f"or lower {keys}."
         )
 
 
@@ -151,8 +151,8 @@ class TranslationConfig(Config):
                 "translation. Leave it out, and ask for more with dragoman translate --n-best."
             )
         longest = max(self.data.max_source_length, self.data.max_target_length) + 1
-        remedy = "lower data.max_source_length and data.max_target_length"
-        check_max_positions(self.model, longest, what="the longest example", remedy=remedy)
+        keys = "data.max_source_length and data.max_target_length"
+        check_max_positions(self.model, longest, "the longest example", keys)
         _check_source_features(self.data, self.tokenizer, needs_source_features=self.needs_source_features)
         check_init_from(self.init_from, extend_vocabulary=self.extend_vocabulary, lora=self.training.lora is not None)
         return self
@@ -223,8 +223,8 @@ class LanguageModelingConfig(Config):
         check_single_vocabulary(self.tokenizer, dropout=pairs)
         if isinstance(self.data, PromptConfig):
             _check_source_features(self.data, self.tokenizer, needs_source_features=False)
-        remedy = "lower data.max_source_length and data.max_target_length" if pairs else "lower data.context_length"
-        check_max_positions(self.model, self.data.context_length, what="a context", remedy=remedy)
+        keys = "data.max_source_length and data.max_target_length" if pairs else "data.context_length"
+        check_max_positions(self.model, self.data.context_length, "a context", keys)
         return self
 
 
@@ -241,7 +241,7 @@ class MaskedLMConfig(Config):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         check_single_vocabulary(self.tokenizer)
-        check_max_positions(self.model, self.data.context_length, what="a context", remedy="lower data.context_length")
+        check_max_positions(self.model, self.data.context_length, "a context", "data.context_length")
         return self
 
 
@@ -259,7 +259,7 @@ class ClassificationConfig(Config):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         check_single_vocabulary(self.tokenizer, dropout=True)
-        check_max_positions(self.model, self.data.max_length, what="the longest text", remedy="lower data.max_length")
+        check_max_positions(self.model, self.data.max_length, "the longest text", "data.max_length")
         if self.model.kind == "decoder_only" and self.head.pooling == "first":
             raise ValueError(
                 "head.pooling = first sees only the first token under model.kind = decoder_only. Choose last or mean."
@@ -281,9 +281,7 @@ class TaggingConfig(Config):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         check_single_vocabulary(self.tokenizer)
-        check_max_positions(
-            self.model, self.data.max_length, what="the longest sentence", remedy="lower data.max_length"
-        )
+        check_max_positions(self.model, self.data.max_length, "the longest sentence", "data.max_length")
         return self
 
 
@@ -311,9 +309,8 @@ class QuestionAnsweringConfig(Config):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         check_single_vocabulary(self.tokenizer)
-        check_max_positions(
-            self.model, self.data.windows.max_length, what="the longest window", remedy="lower data.windows.max_length"
-        )
+        length = self.data.windows.max_length
+        check_max_positions(self.model, length, "the longest window", "data.windows.max_length")
         if self.model.num_segments < 2:
             raise ValueError(
                 f"model.num_segments = {self.model.num_segments} does not distinguish question and context. "

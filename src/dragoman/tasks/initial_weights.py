@@ -162,8 +162,7 @@ def _load_teacher(
 
 def _extend_rows(table: Tensor, before: LanguageTokenizer, now: LanguageTokenizer) -> Tensor:
     """Append a row for each new entry: the mean of the rows of the tokens that spelled it before."""
-    entries = now.model.vocab[len(before) :]
-    rows = [table[before.encode_word(entry)].mean(dim=0) for entry in entries]
+    rows = [table[before.encode_word(entry)].mean(dim=0) for entry in now.model.vocab[len(before) :]]
     return torch.cat([table, torch.stack(rows)]) if rows else table
 
 

@@ -113,8 +113,7 @@ class LanguageModelingTask:
     def _build(self, tokenizer: Tokenizer, *, device: torch.device) -> DecoderOnlyTransformer:
         """Build the model with new weights, which are the same on every device for one seed."""
         with seeded_rng(self.experiment.training.seed, device=torch.device("cpu")):
-            model = build_decoder_only(self.experiment.model, vocabulary=len(tokenizer.source))
-        return model.to(device)
+            return build_decoder_only(self.experiment.model, vocabulary=len(tokenizer.source)).to(device)
 
     def _generator(
         self, model: DecoderOnlyTransformer, tokenizer: Tokenizer, *, device: torch.device, batch_tokens: int

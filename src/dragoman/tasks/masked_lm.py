@@ -88,8 +88,7 @@ class MaskedLMTask:
     def _build(self, tokenizer: Tokenizer, *, device: torch.device) -> EncoderOnlyTransformer:
         """Build the model with new weights; the mask symbol follows the vocabulary."""
         with seeded_rng(self.experiment.training.seed, device=torch.device("cpu")):
-            model = build_encoder_only(self.experiment.model, vocabulary=len(tokenizer.source) + 1)
-        return model.to(device)
+            return build_encoder_only(self.experiment.model, vocabulary=len(tokenizer.source) + 1).to(device)
 
     def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> NoReturn:  # noqa: ARG002
         raise RunError(

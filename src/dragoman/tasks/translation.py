@@ -114,13 +114,11 @@ def build_torch_ensemble(members: Sequence[Any]) -> nn.Module:
 def build_stream(experiment: TranslationConfig, data: ParallelData) -> EpochStream[Batch]:
     """Return the stream of training batches."""
     seed = experiment.training.seed
-    store = epoch_store(data, experiment.data, experiment.tokenizer, seed=seed)
-    source_features = data.source_features.get("train")
     return pair_stream(
-        store,
+        epoch_store(data, experiment.data, experiment.tokenizer, seed=seed),
         budget=experiment.training.token_budget,
         seed=seed,
-        source_features=source_features,
+        source_features=data.source_features.get("train"),
         weights=data.corpus_weights,
     )
 
@@ -154,8 +152,8 @@ def _build_validator(
     """Build a validator of the loss, and of the first metric if translations are validated."""
     metric = experiment.metrics[0] if experiment.training.validate_bleu else None
     budget = experiment.training.token_budget
-    settings = experiment.decoding.model_copy(update={"beam_size": beam_size, "n_best": 1})
-    settings = DecodingConfig.model_validate(settings.model_dump())
+    tree = experiment.decoding.model_dump() | {"beam_size": beam_size, "n_best": 1}
+    settings = DecodingConfig.model_validate(tree)
     source_features = data.source_features.get("valid")
 
     def validate(model: nn.Module) -> Mapping[str, float]:
@@ -163,10 +161,8 @@ def _build_validator(
         scores = {"loss": measure_likelihood(model, batches, cross_entropy_loss(0.0), device=device).loss}
         if metric is not None:
             translator = Translator(model, data.tokenizer, device=device, batch_tokens=budget)
-            texts = data.texts.valid
-            [score] = score_translations(
-                translator, texts, metrics=[metric], settings=settings, source_features=source_features
-            )
+            options: Any = {"metrics": [metric], "settings": settings, "source_features": source_features}
+            [score] = score_translations(translator, data.texts.valid, **options)
             scores[metric.kind] = score.value
         return scores
 
