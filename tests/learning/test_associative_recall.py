@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.data.batching.prompt_batches import prompt_stream, prompts_in_order
+from dragoman.data.batching.example_batches import prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, RotaryConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from dragoman.data.batching.in_memory_batches import example_stream
+from dragoman.data.batching.example_batches import example_stream
 from dragoman.data.datasets.labeled import LabeledDataset, Labels
 from dragoman.data.datasets.qa import QuestionDataset, WindowConfig
 from dragoman.data.datasets.tagged import TaggedDataset

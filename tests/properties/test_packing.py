@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.data.batching.batch_streams import EpochStream
+from dragoman.data.batching.example_batches import prompt_stream, prompts_in_order
 from dragoman.data.batching.packing import PackedText, TextBatch, window_stream, windows_in_order
-from dragoman.data.batching.prompt_batches import prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.mlm_masking import MaskingConfig, masked_lm_in_order, masked_lm_stream
 from dragoman.data.tokenizers import BOS, EOS, PAD

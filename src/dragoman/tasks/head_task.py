@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batching.in_memory_batches import InMemoryDataset, example_stream, examples_in_order
+from dragoman.data.batching.example_batches import ExampleDataset, example_stream, examples_in_order
 from dragoman.data.datasets.labeled import Labels
 from dragoman.data.splits import Splits
 from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, Tokenizer
@@ -38,8 +38,8 @@ class ExampleData(task.TaskData):
     """Examples as text and as token ids."""
 
     splits: Splits[Any]
-    train: InMemoryDataset[Any]
-    valid: InMemoryDataset[Any]
+    train: ExampleDataset[Any]
+    valid: ExampleDataset[Any]
     labels: Labels
     """Empty for question answering."""
     weights: Mapping[str, Tensor] | None
@@ -164,14 +164,14 @@ class HeadTask:
                 "count as errors"
             )
 
-    def _train_set(self, data: ExampleData) -> InMemoryDataset[Any] | Callable[[int], InMemoryDataset[Any]]:
+    def _train_set(self, data: ExampleData) -> ExampleDataset[Any] | Callable[[int], ExampleDataset[Any]]:
         """Return the training data, or under BPE dropout a function that tokenizes it anew for each epoch."""
         config, seed, side = self.experiment.tokenizer, self.experiment.training.seed, data.tokenizer.source
         if not isinstance(config, BpeConfig) or not config.dropout:
             return data.train
         encode = partial(side.encode_with_dropout, probability=config.dropout)
 
-        def retokenize(epoch: int) -> InMemoryDataset[Any]:
+        def retokenize(epoch: int) -> ExampleDataset[Any]:
             generator = np.random.default_rng([seed, epoch])
             return self.tokenize(data.splits.train, side, data.labels, partial(encode, generator=generator))
 

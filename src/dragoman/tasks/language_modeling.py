@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from dragoman.data.batching.batch_streams import BatchStream
+from dragoman.data.batching.example_batches import prompt_stream, prompts_in_order
 from dragoman.data.batching.packing import TextBatch, window_stream, windows_in_order
-from dragoman.data.batching.prompt_batches import prompt_stream, prompts_in_order
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.inference.generator import Generator

@@ -108,9 +108,9 @@ def test_empty_sets_are_refused(tmp_path, names, held_out, message):
 def test_reader_gets_one_warnings_object(tmp_path):
     seen: list[ReadWarnings] = []
 
-    def reading(one: LabeledLines, repairs: ReadWarnings) -> list[LabeledText]:
-        seen.append(repairs)
-        return list(read_labeled(one, repairs))
+    def reading(one: LabeledLines, warnings: ReadWarnings) -> list[LabeledText]:
+        seen.append(warnings)
+        return list(read_labeled(one, warnings))
 
     train = corpus(tmp_path, "train", [f"t{n}" for n in range(11)])
     read_splits(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.translation_lexicon import ITERATIONS, sample_evenly, train_lexicon
+from dragoman.data.shortlist import ITERATIONS, sample_evenly, train_lexicon
 
 SOURCES, TARGETS = 5, 7
 PAIRS = st.lists(

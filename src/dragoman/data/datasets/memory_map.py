@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, final
+from typing import Any, BinaryIO, Self, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,6 +242,19 @@ class RaggedStore:
         self.origins = columns.column(ORIGINS)
         if not all(array.is_consistent(len(self.origins)) for array in self.arrays):
             raise columns.damaged_error("its files do not fit each other")
+
+    @classmethod
+    def write(
+        cls,
+        folder: Path,
+        chunks: Iterable[Mapping[str, Numbers]],
+        *,
+        dtypes: Mapping[str, str],
+        facts: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Write columns into `folder`, as `write_columns` does, with `facts` in the header."""
+        write_columns(folder, chunks, dtypes=dtypes, header={"format": cls.format, **(facts or {})})
+        return cls(folder)
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -22,7 +22,6 @@ from dragoman.data.datasets.memory_map import (
     chunked,
     id_dtype,
     ragged_columns,
-    write_columns,
 )
 from dragoman.data.readers.parallel import Example
 
@@ -48,9 +47,8 @@ class _PairStore(RaggedStore):
             for one in opened
         )
         dtypes = {"source.lengths": "int32", "target.lengths": "int32", ORIGINS: "int64"}
-        header = {"format": cls.format, "fingerprint": digest, "shards": names, **(facts or {})}
-        write_columns(folder, chunks, dtypes=dtypes, header=header)
-        return cls(folder)
+        header = {"fingerprint": digest, "shards": names, **(facts or {})}
+        return cls.write(folder, chunks, dtypes=dtypes, facts=header)
 
 
 @final
@@ -69,8 +67,7 @@ class TextStore(_PairStore):
                 targets = [example.target.encode("utf-8", "replace") for example in chunk]
                 yield sources, targets, [example.line for example in chunk]
 
-        _write(folder, chunks(), dtype="uint8", header={"format": cls.format})
-        return cls(folder)
+        return cls.write(folder, _columns(chunks(), "uint8"), dtypes=_dtypes("uint8"))
 
     def select(self, folder: Path, chosen: NDArray[np.bool_], *, before: int = 0) -> Self:
         """Write the chosen pairs into a new store; `before` is added to their lines."""
@@ -85,8 +82,7 @@ class TextStore(_PairStore):
                     ORIGINS: before + self.origins[rows][kept],
                 }
 
-        write_columns(folder, columns(), dtypes=_dtypes("uint8"), header={"format": self.format})
-        return type(self)(folder)
+        return self.write(folder, columns(), dtypes=_dtypes("uint8"))
 
     def pair(self, index: int) -> tuple[str, str]:
         """Return source and target text."""
@@ -143,8 +139,8 @@ class TokenStore(_PairStore):
         cls, folder: Path, chunks: Iterable[Chunk], *, vocab_size: int | None, facts: Mapping[str, Any] | None = None
     ) -> Self:
         """Write chunks of sources, targets and origins, with `facts` in the header."""
-        _write(folder, chunks, dtype=id_dtype(vocab_size), header={"format": cls.format, **(facts or {})})
-        return cls(folder)
+        dtype = id_dtype(vocab_size)
+        return cls.write(folder, _columns(chunks, dtype), dtypes=_dtypes(dtype), facts=facts)
 
     @property
     def source_lengths(self) -> NDArray[np.int32]:
@@ -161,16 +157,10 @@ class TokenStore(_PairStore):
         return self.source.row(index), self.target.row(index)
 
 
-def _write(folder: Path, chunks: Iterable[Chunk], *, dtype: str, header: dict[str, Any]) -> None:
-    columns = (
-        {
-            **ragged_columns("source", sources, dtype),
-            **ragged_columns("target", targets, dtype),
-            ORIGINS: np.asarray(origins, dtype=np.int64),
-        }
-        for sources, targets, origins in chunks
-    )
-    write_columns(folder, columns, dtypes=_dtypes(dtype), header=header)
+def _columns(chunks: Iterable[Chunk], dtype: str) -> Iterator[dict[str, Numbers]]:
+    for sources, targets, origins in chunks:
+        sides = {**ragged_columns("source", sources, dtype), **ragged_columns("target", targets, dtype)}
+        yield {**sides, ORIGINS: np.asarray(origins, dtype=np.int64)}
 
 
 def _dtypes(dtype: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dragoman.array_types import Int, Rows
 from dragoman.config import Config
-from dragoman.data.batching.in_memory_batches import RaggedExamples, SequenceBatch, to_ragged
+from dragoman.data.batching.example_batches import RaggedExamples, SequenceBatch, to_ragged
 from dragoman.data.readers.qa import AnswerSpan, Question, QuestionCorpus, read_questions
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS, LanguageTokenizer

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from dragoman.array_types import Int, Rows
-from dragoman.data.batching.in_memory_batches import RaggedExamples, SequenceBatch, pad_batch, to_ragged
+from dragoman.data.batching.example_batches import RaggedExamples, SequenceBatch, pad_batch, to_ragged
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.memory_map import RaggedArray
 from dragoman.data.readers.tagged import TaggedCorpus, TaggedSentence, read_tagged

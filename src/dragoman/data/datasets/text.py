@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from dragoman.atomic_files import open_or_build
-from dragoman.data.datasets.memory_map import ORIGINS, Numbers, RaggedStore, id_dtype, write_columns
+from dragoman.data.datasets.memory_map import ORIGINS, Numbers, RaggedStore, id_dtype
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.plain_text import Passage, TextCorpus, TextFile, read_texts
@@ -125,8 +125,7 @@ class DocumentStore(RaggedStore):
         `vocab_size` bounds the ids, so that two bytes per id may suffice.
         """
         dtypes = {"texts.values": id_dtype(vocab_size), "texts.lengths": "int64", ORIGINS: "int64"}
-        write_columns(folder, _store_columns(chunks), dtypes=dtypes, header={"format": cls.format, **(facts or {})})
-        return cls(folder)
+        return cls.write(folder, _store_columns(chunks), dtypes=dtypes, facts=facts)
 
     @property
     def tokens(self) -> int:

@@ -85,10 +85,8 @@ class BlockTask:
     shard: Path
     before: int
     """Lines of the mixture before the part of the block."""
-    seed: int | None = None
-    """Seed of the held-out part; None if none is drawn."""
-    threshold: int = -1
-    """Highest hash of a held-out pair."""
+    threshold: int | None = None
+    """Highest hash of a held-out pair; None if none is held out."""
 
 
 def block_folder(blocks: Path, part: int, number: int) -> Path:
@@ -212,7 +210,7 @@ def write_shard(task: BlockTask) -> Tree:
         texts, duplicates = TextStore(task.block / "texts"), _duplicate_rows(task)
         dropped, held = np.zeros((2, len(texts)), dtype=bool)
         dropped[duplicates] = True
-        if task.seed is not None:
+        if task.threshold is not None:
             held = ~dropped & (Columns(task.block / "keys", _HASHES).column("drawn") <= task.threshold)
         for name, chosen in (("texts", ~dropped & ~held), ("held_out", held)):
             texts.select(task.shard / name, chosen, before=task.before)

@@ -110,7 +110,7 @@ def clean_in_blocks(
     if draws:
         valid_size = default_valid_size(report.kept) if settings.valid_size is None else settings.valid_size
         threshold = once(work / "threshold.json", lambda: _find_threshold(tasks, valid_size))["threshold"]
-        tasks = [replace(task, seed=seed, threshold=threshold) for task in tasks]
+        tasks = [replace(task, threshold=threshold) for task in tasks]
     samples = [SamplePair(**sample) for tree in runner(write_shard, tasks) for sample in tree["samples"]]
     report.rules["duplicate"].samples = samples[:MAX_SAMPLES]
     texts = TextStore.concat(work / "texts", [task.shard / "texts" for task in tasks])

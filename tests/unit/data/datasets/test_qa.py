@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dragoman.config import parse
-from dragoman.data.batching.in_memory_batches import example_stream, examples_in_order
+from dragoman.data.batching.example_batches import example_stream, examples_in_order
 from dragoman.data.datasets.qa import (
     QuestionDataConfig,
     QuestionDataset,

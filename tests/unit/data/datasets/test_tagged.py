@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dragoman.config import parse
-from dragoman.data.batching.in_memory_batches import example_stream, examples_in_order
+from dragoman.data.batching.example_batches import example_stream, examples_in_order
 from dragoman.data.datasets.labeled import Labels
 from dragoman.data.datasets.tagged import TaggedDataConfig, TaggedDataset, encode_words, read_tagged_splits
 from dragoman.data.readers.tagged import TaggedSentence

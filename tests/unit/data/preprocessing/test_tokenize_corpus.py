@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.preprocessing import tokenize_corpus as tokenize
+from dragoman.data.preprocessing import tokenize_corpus
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
@@ -40,7 +40,7 @@ def test_damaged_store_is_built_again(texts, tokenizer, tmp_path, monkeypatch):
     store = tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)
     built = pairs(store)
     with monkeypatch.context() as patch:
-        patch.setattr(tokenize, "_tokenize", None)  # not called a second time
+        patch.setattr(tokenize_corpus, "_tokenize", None)  # not called a second time
         assert pairs(tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)) == built
     (store.folder / "target.values").write_bytes(b"")
     assert pairs(tokenize_texts(texts, tokenizer, cache, **NO_LIMIT)) == built
@@ -102,7 +102,7 @@ def test_resumed_training_reuses_stored_epochs(texts, tokenizer, tmp_path, monke
         return retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", probability=0.3, seed=1, epoch=number)
 
     before = [pairs(epoch(number)) for number in (0, 1, 2)]
-    monkeypatch.setattr(tokenize, "_retokenize", None)
+    monkeypatch.setattr(tokenize_corpus, "_retokenize", None)
     assert [pairs(epoch(number)) for number in (0, 2)] == [before[0], before[2]]
 
 

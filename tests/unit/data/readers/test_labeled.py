@@ -38,13 +38,13 @@ def objects(folder, *rows: str, **choices) -> LabeledJsonl:
 
 
 def test_line_is_label_space_text(tmp_path):
-    repairs = ReadWarnings()
+    warnings = ReadWarnings()
     corpus = lines(tmp_path, "1 a good film\n\n  0  a\tbad  one \r\n")
-    assert list(read_labeled(corpus, repairs)) == [
+    assert list(read_labeled(corpus, warnings)) == [
         LabeledText("a good film", "1", 1),
         LabeledText("a\tbad  one", "0", 3),
     ]
-    assert (repairs.count("blank"), repairs.count("crlf")) == (1, 1)
+    assert (warnings.count("blank"), warnings.count("crlf")) == (1, 1)
 
 
 def test_label_may_end_at_a_colon(tmp_path):
@@ -143,11 +143,11 @@ def test_kind_selects_the_format():
     ],
 )
 def test_real_corpora_are_read_whole(shared_data, name, encoding, count, labels):
-    repairs = ReadWarnings()
+    warnings = ReadWarnings()
     path = shared_data / "classification" / f"{name}.gz"
-    found = list(read_labeled(LabeledLines(path=path, encoding=encoding), repairs))
+    found = list(read_labeled(LabeledLines(path=path, encoding=encoding), warnings))
     assert len(found) == count
     assert {one.label for one in found} == set(labels)
-    assert repairs.messages() == []
+    assert warnings.messages() == []
     raw = gzip.decompress(path.read_bytes()).decode(encoding).split("\n")
     assert [f"{one.label} {one.text}" for one in found] == [line.strip() for line in raw if line]

@@ -29,8 +29,8 @@ def written(folder: Path, name: str, content: bytes) -> Path:
     return path
 
 
-def texts(path: Path, repairs: ReadWarnings | None = None) -> list[str]:
-    return [text for _, text in read_lines(path, repairs)]
+def texts(path: Path, warnings: ReadWarnings | None = None) -> list[str]:
+    return [text for _, text in read_lines(path, warnings)]
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -85,11 +85,11 @@ def test_only_line_feeds_end_lines(tmp_path):
 
 
 def test_crlf_and_byte_order_mark_are_repaired(tmp_path):
-    repairs = ReadWarnings()
+    warnings = ReadWarnings()
     path = written(tmp_path, "a.txt", b"\xef\xbb\xbfone\r\ntwo\n\r\nthree\r\n")
-    assert texts(path, repairs) == ["one", "two", "", "three"]
-    assert {kind: repairs.count(kind) for kind in ("bom", "crlf", "blank")} == {"bom": 1, "crlf": 3, "blank": 1}
-    crlf, bom, blank = repairs.messages()
+    assert texts(path, warnings) == ["one", "two", "", "three"]
+    assert {kind: warnings.count(kind) for kind in ("bom", "crlf", "blank")} == {"bom": 1, "crlf": 3, "blank": 1}
+    crlf, bom, blank = warnings.messages()
     assert bom.startswith(f"{path}: 1 x byte order mark")
     assert crlf.startswith(f"{path}: 3 x Windows line end")
     assert crlf.endswith("(first: line 1)")
@@ -163,9 +163,9 @@ def test_file_is_closed_when_reading_stops(tmp_path, monkeypatch):
 
 
 def test_open_stream_is_read_like_a_file():
-    repairs = ReadWarnings()
+    warnings = ReadWarnings()
     stream = io.BytesIO("Hund\r\ngrün\n".encode())
-    assert list(read_stream_lines(stream, Path("standard input"), repairs)) == [(1, "Hund"), (2, "grün")]
-    assert repairs.messages() == ["standard input: 1 x Windows line end (CRLF) read as LF (first: line 1)"]
+    assert list(read_stream_lines(stream, Path("standard input"), warnings)) == [(1, "Hund"), (2, "grün")]
+    assert warnings.messages() == ["standard input: 1 x Windows line end (CRLF) read as LF (first: line 1)"]
     with pytest.raises(DataError, match="standard input:1: contains a NUL byte"):
         list(read_stream_lines(io.BytesIO(b"\x00"), Path("standard input")))

@@ -49,9 +49,9 @@ def test_two_files_are_read_line_by_line(tmp_path):
 
 
 def test_blank_lines_are_kept_and_counted(tmp_path):
-    repairs = ReadWarnings()
-    assert list(read_corpus(files(tmp_path, "dog\n\n", "Hund\nKatze\n"), repairs))[1] == Example("", "Katze", 2)
-    assert repairs.count("blank") == 1
+    warnings = ReadWarnings()
+    assert list(read_corpus(files(tmp_path, "dog\n\n", "Hund\nKatze\n"), warnings))[1] == Example("", "Katze", 2)
+    assert warnings.count("blank") == 1
 
 
 def test_json_source_and_target_may_be_lists(tmp_path):
@@ -136,8 +136,8 @@ def test_reading_takes_constant_memory(tmp_path):
 
 def test_multi30k_is_read_whole(shared_data):
     folder = shared_data / "multi30k"
-    repairs = ReadWarnings()
-    examples = list(read_corpus(ParallelFiles(source=folder / "val.en.gz", target=folder / "val.de.gz"), repairs))
+    warnings = ReadWarnings()
+    examples = list(read_corpus(ParallelFiles(source=folder / "val.en.gz", target=folder / "val.de.gz"), warnings))
     assert len(examples) == 1014
     assert examples[0].source == "A group of men are loading cotton onto a truck"
-    assert repairs.messages() == []
+    assert warnings.messages() == []

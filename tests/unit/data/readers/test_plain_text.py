@@ -56,13 +56,13 @@ def test_each_line_may_be_a_document(tmp_path):
 
 def test_each_object_is_a_document(tmp_path):
     rows = [{"body": "a\r\n\r\nb\n", "n": 1}, {"body": " \n"}, {"body": "c\u2028d"}]
-    repairs = ReadWarnings()
+    warnings = ReadWarnings()
     corpus = objects(tmp_path, json.dumps(rows[0]), "", json.dumps(rows[1]), json.dumps(rows[2]), text_field="body")
-    assert list(read_texts(corpus, repairs)) == [
+    assert list(read_texts(corpus, warnings)) == [
         Passage("a\n\nb\n", 1, is_first=True),
         Passage("c\u2028d", 4, is_first=True),
     ]
-    assert repairs.count("crlf") == 1
+    assert warnings.count("crlf") == 1
 
 
 @pytest.mark.parametrize("documents", ["file", "blank_line"])
@@ -94,10 +94,10 @@ def test_no_passage_is_blank(tmp_path):
 
 def test_compressed_text_is_read_and_repaired(tmp_path):
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfone\r\n\r\ntwo\r\n"))
-    repairs = ReadWarnings()
-    [passage] = read_texts(TextFile(path=tmp_path / "a.txt.gz"), repairs)
+    warnings = ReadWarnings()
+    [passage] = read_texts(TextFile(path=tmp_path / "a.txt.gz"), warnings)
     assert passage.text == "one\n\ntwo\n"
-    assert (repairs.count("bom"), repairs.count("crlf")) == (1, 3)
+    assert (warnings.count("bom"), warnings.count("crlf")) == (1, 3)
 
 
 def test_labeled_texts_are_documents_without_labels(tmp_path):

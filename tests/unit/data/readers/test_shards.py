@@ -30,8 +30,8 @@ class Holder(Config):
     corpus: ParallelCorpus
 
 
-def read(corpus, repairs: ReadWarnings | None = None) -> list[Example]:
-    return list(read_corpus(corpus, repairs))
+def read(corpus, warnings: ReadWarnings | None = None) -> list[Example]:
+    return list(read_corpus(corpus, warnings))
 
 
 def written(folder, **contents: str) -> None:
@@ -144,9 +144,9 @@ COLUMNS = {"source_column": "translation.en", "target_column": "translation.de"}
 
 def test_missing_value_is_an_empty_text(tmp_path):
     parquet(tmp_path, "a", [{"source": "dog", "target": None}, {"source": "cat", "target": "Katze"}])
-    repairs = ReadWarnings()
-    assert read(ParallelParquet(path=tmp_path / "a"), repairs) == [Example("dog", "", 1), Example("cat", "Katze", 2)]
-    assert repairs.count("blank") == 1
+    warnings = ReadWarnings()
+    assert read(ParallelParquet(path=tmp_path / "a"), warnings) == [Example("dog", "", 1), Example("cat", "Katze", 2)]
+    assert warnings.count("blank") == 1
 
 
 @pytest.mark.parametrize(

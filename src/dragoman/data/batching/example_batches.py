@@ -1,9 +1,12 @@
-"""Batches of examples in memory: an endless shuffled stream for training, or one pass in order for validation."""
+"""Batches of examples of any kind: an endless shuffled stream for training, or one pass in order for validation.
+
+Prompts with their continuations are examples of a decoder-only model, of which only the continuation is predicted.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 import torch
@@ -11,9 +14,11 @@ from numpy.typing import NDArray
 
 from dragoman.array_types import Int, Lengths, Rows
 from dragoman.data.batching.batch_streams import Epoch, EpochStream, RowBatch
+from dragoman.data.batching.packing import PADDING_DOCUMENT, TextBatch
 from dragoman.data.batching.token_budget_batches import LengthArray, plan_batches, plan_batches_in_order
 from dragoman.data.datasets.memory_map import RaggedArray
-from dragoman.data.tokenizers.vocabulary import PAD
+from dragoman.data.datasets.parallel import TokenStore
+from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD
 from dragoman.errors import DataError
 
 _Ids = NDArray[np.int64]
@@ -21,7 +26,7 @@ _B = TypeVar("_B")
 _B_co = TypeVar("_B_co", covariant=True)
 
 
-class InMemoryDataset(Protocol[_B_co]):
+class ExampleDataset(Protocol[_B_co]):
     """Tokenized examples."""
 
     @property
@@ -80,7 +85,7 @@ class RaggedExamples:
 
 
 def example_stream(
-    examples: InMemoryDataset[_B] | Callable[[int], InMemoryDataset[_B]], *, budget: int, seed: int
+    examples: ExampleDataset[_B] | Callable[[int], ExampleDataset[_B]], *, budget: int, seed: int
 ) -> EpochStream[_B]:
     """Return an endless stream of batches of at most `budget` padded tokens, shuffled by `seed` in each epoch.
 
@@ -102,8 +107,59 @@ def example_stream(
     return EpochStream(epoch)
 
 
-def examples_in_order(examples: InMemoryDataset[_B], *, budget: int) -> Iterator[_B]:
+def examples_in_order(examples: ExampleDataset[_B], *, budget: int) -> Iterator[_B]:
     """Yield all examples once, shortest first, in batches of at most `budget` padded tokens or a single example."""
     widths = examples.lengths - 1
     for rows in plan_batches_in_order(widths, widths, budget=budget):
         yield examples.collate(rows)
+
+
+@final
+@dataclass(frozen=True)
+class PromptDataset:
+    """Pairs of a store as prompts with continuations; implements `ExampleDataset`."""
+
+    store: TokenStore
+
+    @property
+    def lengths(self) -> LengthArray:
+        """Number of tokens of each pair, BOS included."""
+        return self.store.source_lengths + self.store.target_lengths + 1
+
+    def collate(self, rows: Rows) -> TextBatch:
+        """Return pairs as source ids, BOS, target ids, of which target ids and EOS are predicted."""
+        store, lengths = self.store, self.lengths[rows].astype(np.int64)
+        sources = store.source_lengths[rows].astype(np.int64)
+        each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
+        tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
+        store.source.fill(rows, tokens)
+        tokens[each, sources] = BOS
+        targets = pad_batch(store.target, rows, padding=PAD)
+        row, column = np.nonzero(np.arange(targets.shape[1]) < store.target_lengths[rows][:, None])
+        tokens[row, sources[row] + 1 + column] = targets[row, column]
+        labels = np.full_like(tokens, PAD)
+        labels[:, :-1] = tokens[:, 1:]
+        labels[each, lengths - 1] = EOS
+        real = columns < lengths[:, None]
+        return TextBatch(
+            tokens=torch.from_numpy(tokens),
+            labels=torch.from_numpy(labels),
+            loss_mask=torch.from_numpy(real & (columns >= sources[:, None])),
+            document_ids=torch.from_numpy(np.where(real, 0, PADDING_DOCUMENT)),
+            rows=rows,
+        )
+
+
+def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int) -> EpochStream[TextBatch]:
+    """Return an endless stream of pairs of similar length under a `budget` of padded tokens, shuffled by `seed`.
+
+    `store` is one store, or a function from the epoch to its store, as BPE dropout needs. Raises DataError if a pair is
+    longer than the budget, or if there is none.
+    """
+    examples = (lambda epoch: PromptDataset(store(epoch))) if callable(store) else PromptDataset(store)
+    return example_stream(examples, budget=budget, seed=seed)
+
+
+def prompts_in_order(store: TokenStore, *, budget: int) -> Iterator[TextBatch]:
+    """Yield all pairs once, by length; `TextBatch.rows` holds their indices."""
+    return examples_in_order(PromptDataset(store), budget=budget)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dragoman.data.batching.prompt_batches import PromptDataset, prompt_stream, prompts_in_order
+from dragoman.data.batching.example_batches import PromptDataset, prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import DataError
