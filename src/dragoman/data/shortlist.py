@@ -95,8 +95,8 @@ def build_shortlist(
 ) -> tuple[Shortlist, int]:
     """Build a shortlist from pairs of texts, and return it with the number of pairs used.
 
-    Candidates of a token are its most probable translations (`train_lexicon`) and the target token with the same text, with
-    which names and numbers are copied. Raises DataError if there are no pairs.
+    Candidates of a token are its most probable translations (`train_lexicon`) and the target token with the same text,
+    with which names and numbers are copied. Raises DataError if there are no pairs.
     """
     pairs = sample_evenly(texts)
     if not pairs:
@@ -150,9 +150,7 @@ class Lexicon:
         return source[kept], target[kept]
 
 
-def train_lexicon(
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], *, source_size: int, target_size: int
-) -> Lexicon:
+def train_lexicon(pairs: Sequence[_Pair], *, source_size: int, target_size: int) -> Lexicon:
     """Train on the ids of pairs with vocabularies of these sizes."""
     keyed = [_link_keys(chunk, null=source_size, target_size=target_size) for chunk in chunked(pairs, _CHUNK)]
     table = np.unique(np.concatenate([np.unique(keys) for keys, _ in keyed] or [np.zeros(0, np.int64)]))
