@@ -149,7 +149,7 @@ def apply_gates(model: nn.Module, gates: Mapping[AttentionKind, PerHead]) -> Ite
         for kind, layer, attention in multi_head_attentions(model):
             if kind in gates:
                 gate = gates[kind][layer].repeat_interleave(attention.head_size)
-                hooks.callback(attention.output.register_forward_pre_hook(partial(_multiply_input, gate)).remove)
+                hooks.enter_context(attention.output.register_forward_pre_hook(partial(_multiply_input, gate)))
         yield
 
 
@@ -189,7 +189,7 @@ def head_importance(model: nn.Module, losses: Iterator[Float[Tensor, " rows"]]) 
     with torch.enable_grad(), ExitStack() as hooks:
         for kind, layer, attention in multi_head_attentions(model):
             hook = partial(_open_row_gates, gates, (kind, layer), attention.head_size)
-            hooks.callback(attention.output.register_forward_pre_hook(hook).remove)
+            hooks.enter_context(attention.output.register_forward_pre_hook(hook))
         for loss in losses:
             gradients = torch.autograd.grad(loss.sum(), list(gates.values()))
             for (kind, layer), gradient in zip(gates, gradients, strict=True):

@@ -38,20 +38,6 @@ class BeamTree:
     beam_size: int
     steps: tuple[tuple[Candidate, ...], ...]
 
-    def path(self, step: int, index: int) -> list[int]:
-        """Return the indexes of a candidate and its ancestors, from the first step on."""
-        path: list[int] = []
-        at: int | None = index
-        for number in range(step, -1, -1):
-            assert at is not None, "only candidates of the first step have no parent"
-            path.append(at)
-            at = self.steps[number][at].parent
-        return path[::-1]
-
-    def tokens(self, step: int, index: int) -> list[int]:
-        """Return the tokens on the path to a candidate."""
-        return [self.steps[number][at].token for number, at in enumerate(self.path(step, index))]
-
     def follow(self, tokens: Sequence[int]) -> list[int]:
         """Return the path of a token sequence, as far as the tree contains it."""
         path: list[int] = []
@@ -73,13 +59,11 @@ class BeamTree:
 
     def output_path(self, tokens: Sequence[int]) -> list[int]:
         """Return the path of an output, with its end symbol if it is finished; empty if the tree lacks it."""
-        for step, index in self.finished():
-            if self.tokens(step, index) == [*tokens, EOS]:
-                return self.path(step, index)
-        last = len(tokens) - 1  # the length limit cut the output off
-        for index, candidate in enumerate(self.steps[last] if 0 <= last < len(self.steps) else ()):
-            if candidate.outcome == "continued" and self.tokens(last, index) == list(tokens):
-                return self.path(last, index)
+        outputs: list[tuple[list[int], Outcome]] = [([*tokens, EOS], "finished"), ([*tokens], "continued")]
+        for output, outcome in outputs:  # the length limit cuts off an output without end symbol
+            path = self.follow(output)
+            if path and len(path) == len(output) and self.steps[len(path) - 1][path[-1]].outcome == outcome:
+                return path
         return []
 
 

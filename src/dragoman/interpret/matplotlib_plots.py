@@ -31,7 +31,6 @@ def plot_weights(
     axes: "Axes | None" = None,
 ) -> "Axes":
     """Plot attention weights: rows are queries, columns are keys, from 0 (white) to 1 (dark)."""
-    axes = axes or _new_axes(len(keys), len(queries))
     return _show(axes, weights, rows=queries, columns=keys, title=title, limits=(0.0, 1.0))
 
 
@@ -76,11 +75,10 @@ def plot_alignment(
     axes: "Axes | None" = None,
 ) -> "Axes":
     """Plot links of words as squares, one row per target word, and gold links as circles."""
-    axes = axes or _new_axes(len(source), len(target))
     grid = np.zeros((len(target), len(source)))
     for source_word, target_word in links:
         grid[target_word, source_word] = 0.75
-    _show(axes, grid, rows=target, columns=source, title=title, limits=(0.0, 1.0))
+    axes = _show(axes, grid, rows=target, columns=source, title=title, limits=(0.0, 1.0))
     if gold:
         columns, rows = zip(*sorted(gold), strict=True)
         axes.scatter(columns, rows, s=60, facecolors="none", edgecolors="tab:red")
@@ -114,7 +112,6 @@ def plot_contributions(contributions: Contributions, *, title: str = "", axes: "
     """Plot contributions in nats: rows are predictions, columns are tokens or words; blue raises, red lowers."""
     values, rows, columns = contributions.values, contributions.rows, contributions.columns
     largest = max(float(values.abs().max()), 1e-9) if values.numel() else 1.0
-    axes = axes or _new_axes(len(columns), len(rows))
     return _show(axes, values, rows=rows, columns=columns, title=title, limits=(-largest, largest))
 
 
@@ -144,9 +141,16 @@ def to_png(figure: "Figure") -> bytes:
 
 
 def _show(
-    axes: "Axes", values: Any, *, rows: Sequence[str], columns: Sequence[str], title: str, limits: tuple[float, float]
+    axes: "Axes | None",
+    values: Any,
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    limits: tuple[float, float],
 ) -> "Axes":
     """Draw a matrix with labels, unless there are too many; negative limits select diverging colors."""
+    axes = axes or _new_axes(len(columns), len(rows))
     colors, (low, high) = SIGNED_COLORS if limits[0] < 0 else WEIGHT_COLORS, limits
     axes.imshow(np.asarray(values), cmap=colors, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
     x_labels, y_labels = (names if len(names) <= MAX_TICK_LABELS else () for names in (columns, rows))

@@ -29,10 +29,10 @@ def round_activations(model: nn.Module, compute_type: ComputeType) -> Iterator[N
     with ExitStack() as hooks:
         for module in model.modules():
             if compute_type != "float32" and isinstance(module, nn.Linear | Unembedding):
-                hooks.callback(module.register_forward_pre_hook(partial(_round_input, compute_type)).remove)
+                hooks.enter_context(module.register_forward_pre_hook(partial(_round_input, compute_type)))
         for kind, _, attention in attention_modules(model):
             if compute_type != "float32" and kind != "encoder":
-                hooks.callback(attention.register_forward_pre_hook(_round_cache).remove)
+                hooks.enter_context(attention.register_forward_pre_hook(_round_cache))
         yield
 
 

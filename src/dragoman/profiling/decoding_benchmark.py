@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,25 +102,6 @@ class StepCost:
     """Per hypothesis, without attention."""
 
 
-@dataclass(frozen=True)
-class Roofline:
-    """Memory traffic and operations of decoding, and their fractions of the machine's peaks."""
-
-    megabytes_per_token: float
-    megaoperations_per_token: float
-    bandwidth_fraction: float
-    compute_fraction: float
-
-    @property
-    def roofline_fraction(self) -> float:
-        """Return the fraction of the speed that the scarcer resource allows."""
-        return max(self.bandwidth_fraction, self.compute_fraction)
-
-    @property
-    def bound(self) -> str:
-        return "memory" if self.bandwidth_fraction >= self.compute_fraction else "compute"
-
-
 def bench(
     folder: RunFiles, config: BenchConfig, *, load: Callable[..., Any], device: str | None, compute_type: Any
 ) -> dict[str, Any]:
@@ -133,14 +115,17 @@ def bench(
     model = _check_model(loaded, folder)
     sources = {batch_size: _sources(model, config, batch_size) for batch_size in config.batch_sizes}
     cpu_model = model.model if isinstance(model.model, CpuBackend) else None
-    precision: ComputeType = "float32" if cpu_model is None else cpu_model.compute_type
-    threads = f", threads: {torch.get_num_threads()}" if str(model.device) == "cpu" else ""
-    backend = f"PyTorch on {model.device}{threads}"
-    if cpu_model is not None:
+    used = torch.device(model.device)
+    if cpu_model is None:
+        precision: ComputeType = "float32"
+        threads = f", threads: {torch.get_num_threads()}" if str(model.device) == "cpu" else ""
+        backend, operations = f"PyTorch on {model.device}{threads}", peak_flops(used)
+    else:
+        precision = cpu_model.compute_type
         backend = f"CPU library, {cpu_model.instruction_set}, threads: {cpu_model.threads}"
+        operations = peak_cpu_backend_ops(precision)
     cost = _step_cost(folder, precision, on_cpu_backend=cpu_model is not None)
-    operations = peak_flops(torch.device(model.device)) if cpu_model is None else peak_cpu_backend_ops(precision)
-    machine = {"bytes_per_second": memory_bandwidth(torch.device(model.device)), "operations_per_second": operations}
+    machine = {"bytes_per_second": memory_bandwidth(used), "operations_per_second": operations}
     results = [
         _measure(model, config, batch, beam_size, cost, machine)
         for beam_size in config.beam_sizes
@@ -230,7 +215,6 @@ def _measure(
 ) -> dict[str, Any]:
     """Return the results of one batch size and beam size; `token_ms` is the median of the steps after the first."""
     times, positions = _time_rounds(model, config, sources, beam_size), statistics.mean(map(len, sources))
-    found = roofline(times, cost, **machine, beam_size=beam_size, source_positions=positions)
     later = [step.seconds for step in times.steps[1:]] or [times.steps[0].seconds]
     return {
         "batch_size": len(sources),
@@ -239,9 +223,7 @@ def _measure(
         "token_ms": 1e3 * statistics.median(later),
         "sentences_per_second": len(sources) / times.seconds,
         "tokens_per_second": times.tokens / times.seconds,
-        **asdict(found),
-        "roofline_fraction": found.roofline_fraction,
-        "bound": found.bound,
+        **roofline(times, cost, **machine, beam_size=beam_size, source_positions=positions),
     }
 
 
@@ -258,14 +240,13 @@ def time_decoding(
     memory = backend.encode(sources)
     search = build_search(backend, config=config)
     search.add(memory, limits=limits, starts=starts)
-    encoded, steps = time.perf_counter(), []
-    before = encoded
+    times, sizes = [began, time.perf_counter()], []
     while sentences := len(search):
         search.step()
-        now = time.perf_counter()
-        steps.append(DecodingStep(sentences, now - before))
-        before = now
-    return DecodingTimes(encoded - began, tuple(steps))
+        times.append(time.perf_counter())
+        sizes.append(sentences)
+    encoding, *seconds = (end - start for start, end in pairwise(times))
+    return DecodingTimes(encoding, tuple(map(DecodingStep, sizes, seconds)))
 
 
 def roofline(
@@ -276,22 +257,26 @@ def roofline(
     operations_per_second: float,
     beam_size: int,
     source_positions: float,
-) -> Roofline:
+) -> dict[str, Any]:
     """Compute the roofline of the steps for sentences with `source_positions` source positions on average.
 
     Keys and values of the source are read once for all hypotheses of a sentence, those of outputs once for each.
+    `roofline_fraction` is the fraction of the speed that the scarcer resource, `bound`, allows.
     """
     moved = sum(
         cost.weight_bytes + cost.bytes_per_position * step.sentences * (beam_size * number + source_positions)
         for number, step in enumerate(times.steps, start=1)
     )
     computed, seconds = cost.operations * beam_size * times.tokens, times.step_seconds
-    return Roofline(
-        megabytes_per_token=moved / times.tokens / 1e6,
-        megaoperations_per_token=computed / times.tokens / 1e6,
-        bandwidth_fraction=moved / seconds / bytes_per_second,
-        compute_fraction=computed / seconds / operations_per_second,
-    )
+    bandwidth, compute = moved / seconds / bytes_per_second, computed / seconds / operations_per_second
+    return {
+        "megabytes_per_token": moved / times.tokens / 1e6,
+        "megaoperations_per_token": computed / times.tokens / 1e6,
+        "bandwidth_fraction": bandwidth,
+        "compute_fraction": compute,
+        "roofline_fraction": max(bandwidth, compute),
+        "bound": "memory" if bandwidth >= compute else "compute",
+    }
 
 
 def _sources(model: Model, config: BenchConfig, batch_size: int) -> list[_Ids]:
@@ -315,12 +300,13 @@ def _sources(model: Model, config: BenchConfig, batch_size: int) -> list[_Ids]:
 
 def _check_length(model: Model, source: int, tokens: int) -> None:
     """Raise ConfigError if sources and outputs of this length are too long for the model."""
-    if isinstance(model, Generator):
-        if source + tokens > model.context:
+    if isinstance(model, Translator):
+        longest = model.backend.max_length
+        if longest is not None and max(source, tokens) + 1 > longest:
             raise ConfigError(
-                f"{source} prompt tokens and {tokens} output tokens exceed the context of {model.context}. Lower them."
+                f"{max(source, tokens)} tokens exceed the {longest - 1} positions of the model. Lower them."
             )
-        return
-    longest = model.backend.max_length
-    if longest is not None and max(source, tokens) + 1 > longest:
-        raise ConfigError(f"{max(source, tokens)} tokens exceed the {longest - 1} positions of the model. Lower them.")
+    elif source + tokens > model.context:
+        raise ConfigError(
+            f"{source} prompt tokens and {tokens} output tokens exceed the context of {model.context}. Lower them."
+        )

@@ -1,9 +1,9 @@
 """Peak memory bandwidth and peak arithmetic of a machine, measured."""
 
 import os
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -60,11 +60,8 @@ def peak_cpu_backend_ops(compute_type: ComputeType) -> float:
 
 def _read_in_threads(blocks: list[np.ndarray]) -> None:
     """Read each block in a thread; the maximum takes little arithmetic per number."""
-    threads = [threading.Thread(target=np.maximum.reduce, args=(block,)) for block in blocks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(blocks)) as pool:
+        list(pool.map(np.maximum.reduce, blocks))
 
 
 def _min_seconds(work: Callable[[], object]) -> float:

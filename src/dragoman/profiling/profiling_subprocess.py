@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 
 import numpy as np
 import torch
@@ -70,15 +70,6 @@ _CHARACTERS_PER_TOKEN: Final = 4
 _CPU: Final = torch.device("cpu")
 
 
-class RecordedTraining(NamedTuple):
-    """Setup and state after a profiled training."""
-
-    setup: TrainingSetup[Any]
-    state: TrainingState[Any]
-    worker_peaks: list[int]
-    """Peak memory of the other workers."""
-
-
 def write_profile(folder: RunFiles) -> None:
     """Profile the training in a folder that `run_profiler` has prepared, and write the profile there."""
     request = ProfileRequest(**json.loads((folder.path / REQUEST_FILE).read_text(encoding="utf-8")))
@@ -104,24 +95,29 @@ def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Calla
     recorder = StepRecorder(request, device, profiled.training, {"start": start, "data": data_seconds})
     report("measuring training steps")
     recorder.lap("preparation")
-    recorded = _train(folder, profiled, data, recorder, device=device, num_workers=num_workers)
+    setup, state, worker_peaks = _train(folder, profiled, data, recorder, device=device, num_workers=num_workers)
     recorder.lap("steps")
-    stream, score_seconds = recorded.setup.stream, {}
+    stream, score_seconds = setup.stream, {}
     recorder.seconds["epoch"] = _measure(lambda: stream.seek({"epoch": 1, "batch": 0}))
     if request.validate:
         report("measuring validation")
-        score_seconds = _time_validation(recorded, recorder.seconds, ratios=ratios)
+        score_seconds = _time_validation(setup, state.model, recorder.seconds, ratios=ratios)
     grad_accumulation = profiled.training.grad_accumulation
     step_cost = mean_cost(list(recorder.costs.values())) / (1 / grad_accumulation)
     stream.seek({"epoch": 0, "batch": 0})
     return Profile(
         num_workers=num_workers,
-        parameters=count_parameters(recorded.state.model),
-        tensors=tensor_bytes(recorded.state),
+        parameters=count_parameters(state.model),
+        tensors=tensor_bytes(state),
         program_bytes=program_bytes,
         data_bytes=data_bytes,
         peak_bytes=peak_bytes(device),
-        worker_peaks=recorded.worker_peaks,
+        worker_peaks=worker_peaks,
+        memory_levels=recorder.memory_levels(),
+        memory_growth=recorder.memory_growth(),
+        whole_steps=len(recorder.whole_steps()),
+        timed_steps=recorder.timed_steps(),
+        seconds=recorder.seconds,
         step_cost=step_cost,
         steps=total_steps(experiment.training, stream),
         steps_per_epoch=max(1, stream.batches_per_epoch()) / grad_accumulation,
@@ -129,7 +125,6 @@ def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Calla
         peak_flops=peak_flops(device) if request.validate else 0.0,
         score_seconds=score_seconds,
         data_summary=summary,
-        **recorder.measurements(),
     )
 
 
@@ -226,16 +221,6 @@ class StepRecorder:
         spent = sum(self._step_seconds[number] for number in whole)
         return len(whole) >= MIN_WHOLE_STEPS and spent >= self._request.seconds
 
-    def measurements(self) -> dict[str, Any]:
-        """Return the fields of the profile that the recorder measures."""
-        return {
-            "memory_levels": self.memory_levels(),
-            "memory_growth": self.memory_growth(),
-            "whole_steps": len(self.whole_steps()),
-            "timed_steps": self.timed_steps(),
-            "seconds": self.seconds,
-        }
-
     def _exceeds_limit(self) -> bool:
         """Extrapolate the peak to the larger batch parts of the next step."""
         done, limit = len(self._step_seconds), self._request.memory_limit
@@ -304,8 +289,11 @@ def _train(
     *,
     device: torch.device,
     num_workers: int,
-) -> RecordedTraining:
-    """Train like `dragoman train` on the batches of the recorder until it is done."""
+) -> tuple[TrainingSetup[Any], TrainingState[Any], list[int]]:
+    """Train like `dragoman train` on the batches of the recorder until it is done.
+
+    Returns the setup, the state afterwards, and the peak memory of the other workers.
+    """
     folder.write_config(experiment)
     config, message = experiment.training, worker_message(folder.path, device) | {"profile": "yes"}
     with lead_workers(num_workers, message=message) as workers:
@@ -328,14 +316,13 @@ def _train(
                 interrupted=recorder.is_done,
                 workers=workers,
             )
-        return RecordedTraining(setup, state, peak_memory_of_workers(workers))
+        return setup, state, peak_memory_of_workers(workers)
 
 
 def _time_validation(
-    recorded: RecordedTraining, seconds: dict[str, float], *, ratios: Mapping[str, float]
+    setup: TrainingSetup[Any], model: nn.Module, seconds: dict[str, float], *, ratios: Mapping[str, float]
 ) -> dict[str, float]:
     """Measure validation, selection and sample, and return the seconds of scoring each set, scaled to its full size."""
-    setup, model = recorded.setup, recorded.state.model
     model.eval()
     with torch.inference_mode():
         ratio = ratios.get("valid", 1.0)

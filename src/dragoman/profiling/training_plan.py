@@ -5,6 +5,7 @@ batch. The configuration says how often the training validates, saves and compar
 """
 
 import math
+from bisect import bisect_right
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, final
 
@@ -214,12 +215,8 @@ class MemoryModel:
 
     def max_tokens(self, available: float, *, limit: int) -> int:
         """Return the largest batch up to `limit` tokens that fits into the memory, 0 if none does."""
-        fitting, beyond = 0, limit // TOKEN_MULTIPLE + 1
-        while beyond - fitting > 1:
-            middle = (fitting + beyond) // 2
-            fits = self.predict(middle * TOKEN_MULTIPLE) <= available
-            fitting, beyond = (middle, beyond) if fits else (fitting, middle)
-        return fitting * TOKEN_MULTIPLE
+        sizes = range(TOKEN_MULTIPLE, limit + 1, TOKEN_MULTIPLE)
+        return TOKEN_MULTIPLE * bisect_right(sizes, available, key=self.predict)
 
 
 def fit_memory(profile: Profile, config: TrainingConfig) -> MemoryModel:

@@ -7,9 +7,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Final, final
+
+from pydantic import TypeAdapter
 
 from dragoman.errors import RunError
 from dragoman.profiling.time_and_memory_per_batch import BatchCost
@@ -142,10 +144,5 @@ def _check_exit_code(code: int, message: str) -> None:
 
 def _read_profile(file: Path) -> Profile:
     ended = time.time() - file.stat().st_mtime
-    tree: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    tree["seconds"]["end"] = max(0.0, ended)
-    tree["tensors"] = TensorBytes(**tree["tensors"])
-    tree["step_cost"] = BatchCost(**tree["step_cost"])
-    tree["memory_levels"] = [MemoryLevel(**level) for level in tree["memory_levels"]]
-    tree["timed_steps"] = [(features, seconds) for features, seconds in tree["timed_steps"]]
-    return Profile(**tree)
+    profile = TypeAdapter(Profile).validate_json(file.read_bytes())
+    return replace(profile, seconds={**profile.seconds, "end": max(0.0, ended)})
