@@ -116,7 +116,8 @@ def train(
     saving, TrainingError if the loss stays infinite or NaN, and WorkerLostError.
     """
     total = total_steps(config, state.stream)  # before resuming moves the stream
-    trainer = _Trainer(state, config, loss_function, validator, callback, workers, total)
+    sharded = is_sharded(state.model)
+    trainer = _Trainer(state, config, loss_function, validator, callback, workers, total, sharded)
     trainer.restore_or_start()
     num_parameters = sum(parameter.numel() for parameter in state.model.parameters())
     callback(StartEvent(state.progress.step, total, num_parameters, str(device)))
@@ -124,7 +125,7 @@ def train(
         with workers.detect_lost_workers():
             trainer.run(interrupted)
     except WorkerLostError:
-        if workers.is_main and not trainer.sharded:
+        if workers.is_main and not sharded:
             trainer.save()  # a step changes nothing before all workers have finished their part
         raise
     finally:
@@ -168,9 +169,7 @@ class _Trainer(Generic[B]):
     callback: Callback
     workers: WorkerGroup
     total_steps: int
-
-    def __post_init__(self) -> None:
-        self.sharded = is_sharded(self.state.model)
+    sharded: bool
 
     def restore_or_start(self) -> None:
         """Restore the latest checkpoint, or write the first one, so that a rollback always finds one."""
@@ -180,7 +179,7 @@ class _Trainer(Generic[B]):
                 state.ema = {name: parameter.detach().clone() for name, parameter in state.model.named_parameters()}
             state.progress = state.progress.replace(position=state.stream.position)
             self._write_checkpoint()
-        self.began = time.perf_counter() - state.progress.seconds
+        self.began = time.perf_counter() - state.progress.seconds  # of the whole run, resumed runs included
 
     def run(self, interrupted: Callable[[], bool]) -> None:
         state, config = self.state, self.config
@@ -210,10 +209,6 @@ class _Trainer(Generic[B]):
     def save(self) -> None:
         self._write_checkpoint()
         self.callback(SaveEvent(self.state.progress.step))
-
-    def _seconds(self) -> float:
-        """Return the seconds of the whole run, resumed runs included."""
-        return time.perf_counter() - self.began
 
     def _restore_latest(self, **changes: Any) -> bool:
         """Restore the latest checkpoint with these changes of its progress; return whether there is one."""
@@ -274,7 +269,7 @@ class _Trainer(Generic[B]):
             step=progress.step + 1,
             tokens=progress.tokens + sums.tokens,
             position=self.state.stream.position,
-            seconds=self._seconds(),
+            seconds=time.perf_counter() - self.began,
             since_log=progress.since_log + sums,
         )
 
@@ -316,7 +311,7 @@ class _Trainer(Generic[B]):
                 gradient_norm=gradient_norm,
                 learning_rate=learning_rate,
                 tokens_per_second=sums.tokens / sums.seconds,
-                seconds=self._seconds(),
+                seconds=progress.seconds,
             )
         )
         self.state.progress = progress.replace(since_log=LossSums())
@@ -335,14 +330,15 @@ class _Trainer(Generic[B]):
     def _record_validation(self, scores: dict[str, float]) -> None:
         state, progress = self.state, self.state.progress
         improved = self.validator.is_better(scores, progress.best.scores if progress.best else None)
+        seconds = time.perf_counter() - self.began
         state.progress = progress.replace(
             best=BestValidation(progress.step, scores) if improved else progress.best,
             stale_validations=0 if improved else progress.stale_validations + 1,
             recent=(*progress.recent, progress.step)[-state.checkpoints.keep :],
-            seconds=self._seconds(),
+            seconds=seconds,
         )
         epoch = int(progress.position["epoch"])
-        self.callback(ValidationEvent(progress.step, epoch, scores, improved, self._seconds()))
+        self.callback(ValidationEvent(progress.step, epoch, scores, improved, seconds))
 
     def _validation_model(self) -> nn.Module:
         """Return the model in evaluation mode, unsharded on the main worker; all workers must call this."""
