@@ -23,7 +23,7 @@ import numpy as np
 import dragoman
 from benchmarks.collect_runs import update_results
 from benchmarks.translation_speed import core_steps
-from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
+from dragoman.data.preprocessing.pipeline import prepare_data
 from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.decoding import DecodingConfig

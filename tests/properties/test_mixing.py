@@ -19,7 +19,7 @@ from dragoman.data.batching.corpus_mixing import (
 from dragoman.data.batching.token_budget_batches import pair_stream
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TokenStore
-from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
+from dragoman.data.preprocessing.pipeline import prepare_data
 from dragoman.errors import ConfigError
 from dragoman.runs.config import resolve_corpus_paths
 from tests.property_settings import examples

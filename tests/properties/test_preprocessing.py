@@ -15,8 +15,7 @@ from dragoman.config import Tree, parse
 from dragoman.data.cleaning_rules import CleaningReport, leak_key
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
-from dragoman.data.preprocessing.pipeline import clean_in_blocks, run_sequentially
+from dragoman.data.preprocessing.pipeline import clean_in_blocks, prepare_data, run_sequentially
 from dragoman.data.readers.parallel import Example, read_corpus
 from dragoman.data.splits import default_valid_size
 from dragoman.errors import DataError

@@ -11,7 +11,7 @@ import torch
 
 from dragoman.config import Tree, merge
 from dragoman.data.datasets.text import prepare_text
-from dragoman.data.preprocessing.load_cleaned_texts import PreparedData, prepare_data
+from dragoman.data.preprocessing.pipeline import PreparedData, prepare_data
 from dragoman.data.tokenizers import BpeConfig, UnigramConfig
 from dragoman.errors import ConfigError
 from dragoman.profiling.measured_memory import available_bytes, format_bytes, resident_bytes

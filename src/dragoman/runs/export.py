@@ -12,7 +12,7 @@ import yaml
 
 from dragoman import cpu_library
 from dragoman.atomic_files import new_folder, write_atomically
-from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
+from dragoman.data.preprocessing.pipeline import prepare_data
 from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.errors import ConfigError, RunError

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from dragoman.config import Tree, merge
-from dragoman.data.preprocessing.load_cleaned_texts import prepare_data, read_index
+from dragoman.data.preprocessing.pipeline import prepare_data, read_index
 from dragoman.errors import ConfigError
 from dragoman.runs.auto_config import (
     CPU_BATCH_TOKENS,

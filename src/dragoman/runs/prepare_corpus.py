@@ -16,18 +16,16 @@ from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.fingerprints import file_fingerprint
 from dragoman.data.preprocessing.cleaning_tasks import BLOCK_SIZE
-from dragoman.data.preprocessing.load_cleaned_texts import (
+from dragoman.data.preprocessing.pipeline import (
     FORMAT,
     FORMAT_VERSION,
     INDEX_FILE,
     TOKENIZER_FILE,
-    cache_key_fields,
-    corpus_files,
-)
-from dragoman.data.preprocessing.pipeline import (
     ShardedTexts,
     TaskRunner,
+    cache_key_fields,
     clean_in_blocks,
+    corpus_files,
     remove_intermediate_files,
     tokenize_shards,
 )

@@ -10,8 +10,7 @@ from typing import Any, Generic, final
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.batching.batch_streams import BatchStream
-from dragoman.data.batching.prefetch import PrefetchingStream
+from dragoman.data.batching.batch_streams import BatchStream, PrefetchingStream
 from dragoman.evaluation import Score, perplexity
 from dragoman.training.checkpoint import CheckpointStore, Progress
 from dragoman.training.config import TrainingConfig

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor, nn
 
-from dragoman.data.preprocessing.load_cleaned_texts import TOKENIZER_FILE
+from dragoman.data.preprocessing.pipeline import TOKENIZER_FILE
 from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.data.tokenizers.vocabulary_extension import extend_vocab

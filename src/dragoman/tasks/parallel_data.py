@@ -13,7 +13,7 @@ from dragoman.data.batching.corpus_mixing import CorpusWeights, locate_line, row
 from dragoman.data.config import DataConfig, PreparedFolder
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.source_token_features import FeatureStore, StoredFeatures, prepare_source_features
-from dragoman.data.preprocessing.load_cleaned_texts import PreparedData, TokenizedText, prepare_data
+from dragoman.data.preprocessing.pipeline import PreparedData, TokenizedText, prepare_data
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.parallel import ParallelFiles, corpus_name, resolve_files
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig

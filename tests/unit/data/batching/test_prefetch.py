@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.data.batching.batch_streams import Epoch, EpochStream
-from dragoman.data.batching.prefetch import PrefetchingStream
+from dragoman.data.batching.batch_streams import Epoch, EpochStream, PrefetchingStream
 from dragoman.errors import DataError
 from tests.property_settings import examples
 

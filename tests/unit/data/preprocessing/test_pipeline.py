@@ -7,8 +7,8 @@ import pytest
 from dragoman.config import parse
 from dragoman.data.cleaning_rules import CleaningConfig
 from dragoman.data.config import DataConfig
-from dragoman.data.preprocessing import load_cleaned_texts
-from dragoman.data.preprocessing.load_cleaned_texts import prepare_data
+from dragoman.data.preprocessing import pipeline
+from dragoman.data.preprocessing.pipeline import prepare_data
 from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.errors import ConfigError, DataError
 
@@ -69,7 +69,7 @@ def test_same_files_and_settings_are_prepared_once(tmp_path, monkeypatch):
     settings = DataConfig(train=corpus(tmp_path, "train", [*numbered(0, 101), ("", "x")]))
     first = prepare_data(settings, tmp_path / "cache", seed=1)
     with monkeypatch.context() as patch:
-        patch.setattr(load_cleaned_texts, "clean_in_blocks", None)
+        patch.setattr(pipeline, "clean_in_blocks", None)
         # The limits count tokens, so that other limits need no other texts.
         again = prepare_data(settings.model_copy(update={"max_source_length": 7}), tmp_path / "cache", seed=1)
     assert (again.report, again.notes) == (first.report, first.notes)
