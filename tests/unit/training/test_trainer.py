@@ -109,6 +109,19 @@ def test_log_is_the_mean_since_the_previous_log(tmp_path):
     assert first.loss == pytest.approx(expected, rel=1e-6)
 
 
+def test_speed_counts_the_steps_before_an_interruption(tmp_path):
+    asked = iter([False, True])
+    run = build_run(tmp_path, config())
+    with pytest.raises(InterruptionError):
+        train_small(run, config(), interrupted=lambda: next(asked))
+    before = run.checkpoints.load(2).progress.since_log
+    assert 0 < before.seconds < run.progress.seconds
+    resumed = build_run(tmp_path, config())
+    [first, *_] = of(LogEvent, train_small(resumed, config()))
+    assert first.step == 3
+    assert first.tokens_per_second < (before.tokens + BUDGET) / before.seconds
+
+
 def test_nan_loss_rolls_back_with_half_the_rate(tmp_path):
     run = build_run(tmp_path, config())
     objective = failing_at(cross_entropy_loss(0.1), lambda call: call == 8)
