@@ -145,6 +145,5 @@ def say(message: str) -> None:
 
 def report_repairs(warnings: ReadWarnings) -> None:
     """Print the repairs made while reading; empty lines are kept and not reported."""
-    repaired = {key: count for key, count in warnings.found.items() if key[1] != "blank"}
-    for message in ReadWarnings(repaired).messages():
+    for message in warnings.messages(blank=False):
         say(message)

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -81,8 +81,9 @@ class RunFolder:
         try:
             yield
         except BaseException:
-            if not self.weights.exists() and not any(self.checkpoints.glob("[0-9]*")) and not self._is_locked():
-                shutil.rmtree(self.path, ignore_errors=True)
+            if not self.weights.exists() and not any(self.checkpoints.glob("[0-9]*")):
+                with suppress(RunError, OSError), self.locked():
+                    shutil.rmtree(self.path, ignore_errors=True)
             raise
 
     @contextmanager
@@ -97,16 +98,6 @@ class RunFolder:
                 raise RunError(f"{self.path}: another process is training in it. Wait until it ends, or stop it.")
             self._remove_temporary_files()
             yield
-        finally:
-            os.close(descriptor)
-
-    def _is_locked(self) -> bool:
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            return not _try_lock(descriptor)
         finally:
             os.close(descriptor)
 

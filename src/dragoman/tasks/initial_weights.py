@@ -99,21 +99,11 @@ def initial_weights(experiment: TranslationConfig, tokenizer: Tokenizer, folder:
     if weights is None or start is None or not experiment.extend_vocabulary:
         return weights
     before = folder.open(start).read_tokenizer()
-    tables = vocabulary_tables(weights)
-
-    def extend(name: str, tensor: Tensor) -> Tensor:
-        if name not in tables:
-            return tensor
-        if name.startswith("source"):
-            return _extend_rows(tensor, before.source, tokenizer.source)
-        return _extend_rows(tensor, before.target, tokenizer.target)
-
-    return {name: extend(name, tensor) for name, tensor in weights.items()}
-
-
-def vocabulary_tables(weights: Mapping[str, Tensor]) -> set[str]:
-    """Return the names of the weights with one row per vocabulary entry."""
-    return {name for name in weights if name.endswith("embedding.tokens.weight") or name.startswith("unembedding.")}
+    for name, table in weights.items():
+        if name.endswith("embedding.tokens.weight") or name.startswith("unembedding."):
+            side = "source" if name.startswith("source") else "target"
+            weights[name] = _extend_rows(table, getattr(before, side), getattr(tokenizer, side))
+    return weights
 
 
 def load_teachers(
@@ -123,34 +113,26 @@ def load_teachers(
 
     Raises ConfigError if a teacher has another tokenizer, too few positions, or needs source features.
     """
-    loss, data = experiment.training.loss, experiment.data
+    loss = experiment.training.loss
     if not isinstance(loss, DistillationConfig):
         return []
-    longest = max(data.max_source_length, data.max_target_length) + 1
-    return [
-        _load_teacher(
-            open_run(run), tokenizer, longest, has_source_features=experiment.needs_source_features, device=device
-        )
-        for run in loss.all_teachers
-    ]
+    return [_load_teacher(open_run(run), experiment, tokenizer, device=device) for run in loss.all_teachers]
 
 
-def _load_teacher(
-    run: RunFiles, tokenizer: Tokenizer, longest: int, *, has_source_features: bool, device: torch.device
-) -> Any:
-    experiment = read_initial_experiment(run, task="translation")
+def _load_teacher(run: RunFiles, student: TranslationConfig, tokenizer: Tokenizer, *, device: torch.device) -> Any:
+    experiment, own_tokenizer = read_initial_experiment(run, task="translation"), run.read_tokenizer()
     assert isinstance(experiment, TranslationConfig)
-    own_tokenizer = run.read_tokenizer()
     if own_tokenizer.fingerprint != tokenizer.fingerprint:
         raise ConfigError(
             f"training.loss: the teacher {run.path} has another tokenizer than this run. Leave the tokenizer out, and "
             "the tokenizer of the first teacher is used."
         )
-    if experiment.needs_source_features and not has_source_features:
+    if experiment.needs_source_features and not student.needs_source_features:
         raise ConfigError(
             f"training.loss: the teacher {run.path} needs the dependency tree of each source. Set "
             "model.positions.kind=tree, or choose another teacher."
         )
+    longest = max(student.data.max_source_length, student.data.max_target_length) + 1
     limit = max_positions(experiment.model)
     if limit is not None and limit[0] < longest:
         raise ConfigError(

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -79,7 +78,7 @@ def prepare_parallel_data(
     report("reading and cleaning the corpus")
     texts = prepare_data(data, task.cache_dir(), seed=seed)
     task.check_unchanged(texts.fingerprints, folder)
-    stores = _prepare_source_features(data, task.cache_dir(), report=report)
+    features = _prepare_source_features(data, texts, report=report)
     sample = texts.train.sample(data.tokenizer_sample_size, seed=seed)
     tokenizer = task.load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
     report("tokenizing")
@@ -113,7 +112,7 @@ def prepare_parallel_data(
         valid_limits=valid_limits,
         folder=folder,
         decoder_only=decoder_only,
-        source_features=_stored_features(stores, texts, tokenizer),
+        source_features={name: StoredFeatures(*found, tokenizer.source) for name, found in features.items()},
         corpus_weights=corpus_weights,
     )
 
@@ -196,27 +195,17 @@ def _load_prepared(prepared: TokenizedText, tokenizer: Tokenizer, limits: Length
 
 
 def _prepare_source_features(
-    data: DataConfig, cache: Path, *, report: Callable[[str], None]
-) -> dict[str, FeatureStore]:
+    data: DataConfig, texts: PreparedData, *, report: Callable[[str], None]
+) -> dict[str, tuple[FeatureStore, TextStore]]:
     """Return the dependency trees of each set by line; a set split from the training corpus has its lines."""
-    stores = {}
-    for name, corpus in (("train", data.train), ("valid", data.valid or data.train), ("test", data.test)):
-        if isinstance(corpus, ParallelFiles) and corpus.source_features is not None:
+    found = {}
+    sets = ((data.train, texts.train), (data.valid or data.train, texts.valid), (data.test, texts.test))
+    for name, (corpus, store) in zip(("train", "valid", "test"), sets, strict=True):
+        if store is not None and isinstance(corpus, ParallelFiles) and corpus.source_features is not None:
             report("reading the dependency trees")
             (source,) = resolve_files(corpus.source)
-            stores[name] = prepare_source_features(source, corpus.source_features, cache)
-    return stores
-
-
-def _stored_features(
-    stores: Mapping[str, FeatureStore], texts: PreparedData, tokenizer: Tokenizer
-) -> dict[str, StoredFeatures]:
-    sets = {"train": texts.train, "valid": texts.valid, "test": texts.test}
-    return {
-        name: StoredFeatures(stores[name], store, tokenizer.source)
-        for name, store in sets.items()
-        if name in stores and store is not None
-    }
+            found[name] = prepare_source_features(source, corpus.source_features, task.cache_dir()), store
+    return found
 
 
 def _check_line_lengths(texts: TextStore, tokenizer: Tokenizer, *, where: str) -> None:
