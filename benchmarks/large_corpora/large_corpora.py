@@ -229,7 +229,7 @@ def position_of(step: int, store: TokenStore, *, seed: int, budget: int) -> dict
     while True:
         for part in range(parts):
             rows = part_rows(len(store), part, parts=parts, seed=seed, epoch=epoch)
-            lengths = store.source_lengths[rows], store.target_lengths[rows]
+            lengths = store.source.lengths[rows], store.target.lengths[rows]
             batches = len(plan_batches(*lengths, budget=budget, seed=seed, epoch=epoch, part=part))
             if left < batches:
                 return {"epoch": epoch, **({"part": part} if part else {}), "batch": left}

@@ -20,14 +20,8 @@ _T = TypeVar("_T")
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Replace `path` by `content`. Raises RunError if it cannot be written; the previous file stays."""
-    partial = _temporary(path)
-    try:
-        _write(partial, content.encode() if isinstance(content, str) else content)
-        partial.replace(path)
-        _sync(path.parent)
-    except OSError as error:
-        _remove(partial)
-        raise write_error(path, error) from error
+    with _new_file(path) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def require_writable(path: Path) -> None:
@@ -39,7 +33,7 @@ def require_writable(path: Path) -> None:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         partial = _temporary(target)
-        _write(partial, b"")
+        partial.touch()
         partial.unlink()
     except OSError as error:
         raise write_error(path, error) from error
@@ -55,19 +49,8 @@ def new_text_file(path: Path) -> Iterator[TextIO]:
         with path.open("w", encoding="utf-8", newline="\n") as file:
             yield file
         return
-    path = path.resolve()
-    partial = _temporary(path)
-    try:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        _sync(path.parent)
-    except OSError as error:
-        raise write_error(path, error) from error
-    finally:
-        _remove(partial)
+    with _new_file(path.resolve()) as partial, partial.open("w", encoding="utf-8", newline="\n") as file:
+        yield file
 
 
 def write_text(path: Path, text: str) -> None:
@@ -167,16 +150,20 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):  # the file or its folder may be missing
-        path.unlink()
+@contextmanager
+def _new_file(path: Path) -> Iterator[Path]:
+    """Yield a name for a file that replaces `path` when the block ends, and is removed if the block raises."""
+    partial = _temporary(path)
+    try:
+        yield partial
+        _sync(partial)
+        partial.replace(path)
+        _sync(path.parent)
+    except OSError as error:
+        raise write_error(path, error) from error
+    finally:
+        with suppress(OSError):  # the file or its folder may be missing
+            partial.unlink()
 
 
 def _sync(path: Path) -> None:

@@ -193,7 +193,7 @@ def test_overlong_noisy_sources_stay_unchanged(tmp_path):
     longest = max(len(tokenizer.source.encode(one.source)) for one in SENTENCES)
     store = tokenize_texts(text, tokenizer, tmp_path, max_source_length=longest, max_target_length=29)
     anew = retokenize_epoch(store, text, tokenizer, tmp_path, noise=NoiseConfig(uppercase=1.0), seed=1, epoch=0)
-    assert anew.source_lengths.max() <= longest
+    assert anew.source.lengths.max() <= longest
     assert len(anew) == len(store)
 
 
@@ -203,4 +203,4 @@ def test_noise_combines_with_bpe_dropout(tmp_path):
         store, text, tokenizer, tmp_path, noise=NoiseConfig(lowercase=1.0), probability=0.5, seed=1, epoch=0
     )
     assert read(anew, tokenizer) == [(one.source.lower(), one.target) for one in SENTENCES]
-    assert anew.source_lengths.sum() > store.source_lengths.sum()
+    assert anew.source.lengths.sum() > store.source.lengths.sum()

@@ -59,7 +59,11 @@ def add_noise(pair: tuple[str, str], noise: NoiseConfig, *, seed: int, epoch: in
     if punctuation < noise.no_final_punctuation:
         source = strip_final_punctuation(source)
     if noise.typos:
-        source = _add_typos(source, noise.typos, random.Random(typo_seed))  # noqa: S311
+        typos = random.Random(typo_seed)  # noqa: S311
+        source = "".join(
+            misspell(part, typos) if not part.isspace() and typos.random() < noise.typos else part
+            for part in _split_words(source)
+        )
     return _change_case(source, noise, case), target
 
 
@@ -114,13 +118,6 @@ def misspell(word: str, generator: random.Random) -> str:
         if changed != word:
             return changed
     return word
-
-
-def _add_typos(text: str, probability: float, generator: random.Random) -> str:
-    return "".join(
-        misspell(part, generator) if not part.isspace() and generator.random() < probability else part
-        for part in _split_words(text)
-    )
 
 
 def _change_case(text: str, noise: NoiseConfig, drawn: float) -> str:

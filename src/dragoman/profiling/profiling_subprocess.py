@@ -164,7 +164,7 @@ def profiling_config(experiment: Experiment, data: Any) -> Experiment:
     tree = experiment.model_dump(mode="json")
     tree["training"] |= training
     if isinstance(experiment, TranslationConfig) and isinstance(data, ParallelData):
-        ratio = float(data.train.target_lengths.mean() / max(1.0, data.train.source_lengths.mean()))
+        ratio = float(data.train.target.lengths.mean() / max(1.0, data.train.source.lengths.mean()))
         tree["decoding"]["max_length_ratio"] = min(experiment.decoding.max_length_ratio, ratio)
         tree["decoding"]["max_length_offset"] = min(experiment.decoding.max_length_offset, LENGTH_OFFSET)
     return parse(type(experiment), tree)
@@ -377,5 +377,5 @@ def _sample_texts(store: TextStore, folder: Path) -> tuple[TextStore, float]:
 
 
 def _sample_tokens(store: TokenStore, folder: Path) -> TokenStore:
-    pairs = [store.pair(int(row)) for row in shortest_and_longest(store.source_lengths + 1)]
+    pairs = [store.pair(int(row)) for row in shortest_and_longest(store.source.lengths + 1)]
     return TokenStore.build(folder, [(source.tolist(), target.tolist()) for source, target in pairs])

@@ -126,8 +126,8 @@ def _length_notes(texts: PreparedData, train: TokenStore, valid: TokenStore, lim
 
 def _tokens_per_epoch(train: TokenStore, weights: CorpusWeights | None, *, decoder_only: bool) -> int:
     def count(start: int, stop: int) -> int:
-        target = stop - start + int(train.target_lengths[start:stop].sum(dtype=np.int64))
-        return target + (int(train.source_lengths[start:stop].sum(dtype=np.int64)) if decoder_only else 0)
+        target = stop - start + int(train.target.lengths[start:stop].sum(dtype=np.int64))
+        return target + (int(train.source.lengths[start:stop].sum(dtype=np.int64)) if decoder_only else 0)
 
     return count(0, len(train)) if weights is None else int(weights.tokens_per_epoch(count))
 

@@ -226,7 +226,7 @@ def test_long_validation_pairs_are_left_out_of_the_loss(place, tmp_path):
     experiment = parse_experiment(merge(settings_of(place, max_source_length=8, max_target_length=8), model))
     data = prepare_data(experiment, folder)
     assert 0 < len(data.valid) < 13
-    assert max(data.valid.source_lengths.max(), data.valid.target_lengths.max()) <= 8
+    assert max(data.valid.source.lengths.max(), data.valid.target.lengths.max()) <= 8
     note = f"{13 - len(data.valid)} validation pairs are longer than 8 tokens"
     assert sum(one.startswith(note) for one in data.notes) == 1
     outcome = train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=lambda: False)

@@ -124,18 +124,18 @@ class PromptDataset:
     @property
     def lengths(self) -> LengthArray:
         """Number of tokens of each pair, BOS included."""
-        return self.store.source_lengths + self.store.target_lengths + 1
+        return self.store.source.lengths + self.store.target.lengths + 1
 
     def collate(self, rows: Rows) -> TextBatch:
         """Return pairs as source ids, BOS, target ids, of which target ids and EOS are predicted."""
         store, lengths = self.store, self.lengths[rows].astype(np.int64)
-        sources = store.source_lengths[rows].astype(np.int64)
+        sources = store.source.lengths[rows].astype(np.int64)
         each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
         tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
         store.source.fill(rows, tokens)
         tokens[each, sources] = BOS
         targets = pad_batch(store.target, rows, padding=PAD)
-        row, column = np.nonzero(np.arange(targets.shape[1]) < store.target_lengths[rows][:, None])
+        row, column = np.nonzero(np.arange(targets.shape[1]) < store.target.lengths[rows][:, None])
         tokens[row, sources[row] + 1 + column] = targets[row, column]
         labels = np.full_like(tokens, PAD)
         labels[:, :-1] = tokens[:, 1:]

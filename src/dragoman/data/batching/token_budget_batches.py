@@ -106,7 +106,7 @@ def batches_in_order(
     store: TokenStore, *, budget: int, source_features: StoredFeatures | None = None
 ) -> Iterator[Batch]:
     """Yield all examples once, by length; `Batch.rows` holds their indices."""
-    for rows in plan_batches_in_order(store.source_lengths, store.target_lengths, budget=budget):
+    for rows in plan_batches_in_order(store.source.lengths, store.target.lengths, budget=budget):
         yield collate(store, rows, source_features)
 
 
@@ -135,7 +135,7 @@ def pair_stream(
             if weights is not None:
                 place = (seed, number, part) if part else (seed, number)
                 drawn = drawn[sample_rows(weights.weights_of(drawn), seed=place)]
-            lengths = own.source_lengths[drawn], own.target_lengths[drawn]
+            lengths = own.source.lengths[drawn], own.target.lengths[drawn]
             batches = plan_batches(*lengths, budget=budget, seed=seed, epoch=number, part=part)
             return [partial(collate, own, drawn[places], source_features) for places in batches]
 

@@ -142,16 +142,6 @@ class TokenStore(_PairStore):
         dtype = id_dtype(vocab_size)
         return cls.write(folder, _columns(chunks, dtype), dtypes=_dtypes(dtype), facts=facts)
 
-    @property
-    def source_lengths(self) -> NDArray[np.int32]:
-        """Number of ids of each source, without EOS."""
-        return self.source.lengths
-
-    @property
-    def target_lengths(self) -> NDArray[np.int32]:
-        """Number of ids of each target, without BOS and EOS."""
-        return self.target.lengths
-
     def pair(self, index: int) -> tuple[Numbers, Numbers]:
         """Return source and target ids, views of the files."""
         return self.source.row(index), self.target.row(index)

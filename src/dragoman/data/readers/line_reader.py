@@ -6,7 +6,7 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, cast
@@ -33,6 +33,12 @@ _MAGIC = {
     ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),  # the second alternative is an empty file
     ".xz": re.compile(rb"\xfd7zXZ\x00"),
     ".zst": re.compile(rb"\x28\xb5\x2f\xfd"),
+}
+_Stream = gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
+_STREAMS: dict[str, Callable[[BinaryIO], _Stream]] = {
+    ".gz": lambda plain: gzip.GzipFile(fileobj=plain),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
 }
 
 
@@ -140,25 +146,14 @@ def open_binary(path: Path) -> BinaryIO:
     if head and path.suffix in _MAGIC and compression != path.suffix:
         plain.close()
         raise DataError(f"{path}: is not compressed as its name says ({path.suffix}); rename it or compress it again")
-    return _uncompressed(plain, compression)
-
-
-def _uncompressed(plain: BinaryIO, compression: str | None) -> BinaryIO:
-    match compression:
-        case ".gz":
-            blocks = _decompress(gzip.GzipFile(fileobj=plain))
-        case ".bz2":
-            blocks = _decompress(bz2.BZ2File(plain))
-        case ".xz":
-            blocks = _decompress(lzma.LZMAFile(plain))  # noqa: SIM115  # holds no file open itself
-        case ".zst":
-            blocks = _decompress_zstandard(plain)
-        case _:
-            return plain
+    if compression is None:
+        return plain
+    stream = _STREAMS.get(compression)
+    blocks = _decompress_zstandard(plain) if stream is None else _decompress(stream(plain))
     return cast(BinaryIO, io.BufferedReader(_BlockStream(blocks, plain), _BUFFER))
 
 
-def _decompress(stream: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile) -> Iterator[bytes]:
+def _decompress(stream: _Stream) -> Iterator[bytes]:
     """Yield decompressed blocks. Raises EOFError if the data are damaged."""
     try:
         while block := stream.read(_BUFFER):

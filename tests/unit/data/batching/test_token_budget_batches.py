@@ -166,7 +166,7 @@ def multi30k(shared_data, tmp_path_factory) -> TokenStore:
 
 @pytest.mark.parametrize(("budget", "least_source"), [(1024, 0.95), (4096, 0.9), (16_384, 0.7)])
 def test_padding_is_rare_on_multi30k(multi30k, budget, least_source):
-    lengths = multi30k.source_lengths, multi30k.target_lengths
+    lengths = multi30k.source.lengths, multi30k.target.lengths
     filled = padding_efficiency(plan_batches(*lengths, budget=budget, seed=1, epoch=0), *lengths)
     assert filled.target >= 0.95
     assert filled.source >= least_source

@@ -29,8 +29,8 @@ def test_ids_use_the_smallest_type(tmp_path, vocabulary, dtype):
     TokenStore.build(tmp_path / "tokens", iter(IDS), vocab_size=vocabulary)
     store = TokenStore(tmp_path / "tokens")
     assert [(source.tolist(), target.tolist()) for source, target in map(store.pair, range(len(store)))] == IDS
-    assert store.source_lengths.tolist() == [3, 0, 1]
-    assert store.target_lengths.tolist() == [1, 2, 0]
+    assert store.source.lengths.tolist() == [3, 0, 1]
+    assert store.target.lengths.tolist() == [1, 2, 0]
     assert store.pair(0)[0].dtype == dtype
 
 

@@ -60,7 +60,7 @@ def test_other_tokenizer_corpus_or_limit_has_another_store(texts, tokenizer, tmp
 def test_pairs_over_the_limits_are_left_out(texts, tokenizer, tmp_path):
     whole = tokenize_texts(texts, tokenizer, tmp_path / "cache", **NO_LIMIT)
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", max_source_length=5, max_target_length=3)
-    fits = (whole.source_lengths <= 5) & (whole.target_lengths <= 3)
+    fits = (whole.source.lengths <= 5) & (whole.target.lengths <= 3)
     assert 0 < fits.sum() < 101
     assert store.origins.tolist() == fits.nonzero()[0].tolist()
     assert pairs(store) == [pair for pair, fit in zip(pairs(whole), fits, strict=True) if fit]
@@ -110,9 +110,9 @@ def test_dropout_respects_the_length_limits(texts, tokenizer, tmp_path):
     store = tokenize_texts(texts, tokenizer, tmp_path / "cache", max_source_length=7, max_target_length=5)
     anew = retokenize_epoch(store, texts, tokenizer, tmp_path / "cache", probability=0.5, seed=1, epoch=0)
     assert anew.origins.tolist() == store.origins.tolist()
-    assert anew.source_lengths.max() <= 7
-    assert anew.target_lengths.max() <= 5
-    assert anew.source_lengths.sum() > store.source_lengths.sum()
+    assert anew.source.lengths.max() <= 7
+    assert anew.target.lengths.max() <= 5
+    assert anew.source.lengths.sum() > store.source.lengths.sum()
 
 
 def test_other_limits_have_other_stores_of_every_epoch(texts, tokenizer, tmp_path):
