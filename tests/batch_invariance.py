@@ -17,7 +17,7 @@ from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translation, Translator
 from dragoman.inference.backends.cpu_backend import instruction_sets
-from dragoman.inference.engine_thread import Engine
+from dragoman.inference.engine_thread import Engine, RequestRunner
 from dragoman.inference.scheduler import Request
 
 COMPUTE_TYPES = ("float32", "int8")
@@ -47,7 +47,8 @@ def in_engine(translator: Translator, texts: Sequence[str], settings: DecodingCo
     """Translate by several threads that share an engine, while another thread submits and cancels requests."""
     found: dict[int, Row] = {}
     with Engine(translator.backend, max_tokens=MAX_TOKENS) as engine:
-        shared = Translator(translator.model, translator.tokenizer, engine=engine)
+        shared = Translator(translator.model, translator.tokenizer)
+        shared._runner = RequestRunner(translator.backend, batch_tokens=MAX_TOKENS, engine=engine)
 
         def call(number: int) -> None:
             generator = random.Random(number)

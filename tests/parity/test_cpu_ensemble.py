@@ -1,5 +1,6 @@
 """Ensembles by the CPU library equal ensembles by PyTorch, from the same run folders; needs `dragoman-cpu`."""
 
+import asyncio
 import random
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import dragoman
 from dragoman.data.shortlist import Shortlist, ShortlistConfig
 from dragoman.inference import Translator
-from dragoman.inference.backends.cpu_ensemble import CpuEnsemble
+from dragoman.inference.backends.cpu_backend import CpuEnsemble
 from dragoman.models.ensemble import Ensemble
 from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
@@ -57,8 +58,7 @@ def test_translations_do_not_depend_on_the_batch(runs, tmp_path, compute):
     mixed = translator.translate([lines[row] for row in order], SETTINGS[1])
     assert mixed == [together[row] for row in order]  # to the last bit
     assert [translator.translate([line], SETTINGS[1])[0] for line in lines] == together
-    with translator.concurrent() as everyone:
-        assert everyone.translate(lines, SETTINGS[1]) == together
+    assert asyncio.run(translator.translate_async(lines, SETTINGS[1])) == together
 
 
 def test_members_share_one_shortlist(runs, tmp_path):

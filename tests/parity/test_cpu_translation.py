@@ -1,5 +1,6 @@
 """Translations by the CPU library equal translations by PyTorch, from the same run folder; needs `dragoman-cpu`."""
 
+import asyncio
 import random
 import warnings
 from pathlib import Path
@@ -148,5 +149,4 @@ def test_shortlist_depends_only_on_its_text(tmp_path, compute):
     lines = [line for line in texts(23) if line]
     together = translator.translate(lines, SETTINGS[1])
     assert [translator.translate([line], SETTINGS[1])[0] for line in lines] == together  # to the last bit
-    with translator.concurrent() as shared:
-        assert shared.translate(lines[::-1], SETTINGS[1]) == together[::-1]
+    assert asyncio.run(translator.translate_async(lines[::-1], SETTINGS[1])) == together[::-1]

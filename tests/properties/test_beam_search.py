@@ -3,19 +3,15 @@
 import itertools
 import math
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.decoding import (
-    DecodingConfig,
-    Hypothesis,
-    LengthPenalty,
-    score_outputs,
-    score_targets,
-)
+from dragoman.decoding import DecodingConfig, Hypothesis, LengthPenalty, forced_decoding
+from dragoman.decoding.forced_decoding import score_outputs, score_targets
 from tests.fake_models import SYMBOLS, PrefixModel, Sources, rectangle
 from tests.plain_beam_search import plain_beam_search
 from tests.property_settings import examples
@@ -208,7 +204,8 @@ def test_parallel_scores_equal_step_scores(
     ids, lengths = rectangle([[*row, SYMBOLS.eos] for row in rows])
     target, _ = rectangle([[SYMBOLS.bos, *output] for output in outputs])
     expected, _ = rectangle([[*output, SYMBOLS.eos] for output in outputs])
-    parallel = score_targets(network, ids, lengths, target=target, expected=expected, chunk=positions)
+    with patch.object(forced_decoding, "POSITIONS_PER_CHUNK", positions):
+        parallel = score_targets(network, ids, lengths, target=target, expected=expected)
     memory = network.encode(ids, lengths)
     stepped = score_stepwise(network, memory, target=target, expected=expected)
     torch.testing.assert_close(parallel, stepped)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import DecodingConfig, score_outputs, score_targets
+from dragoman.decoding import DecodingConfig
+from dragoman.decoding.forced_decoding import score_outputs, score_targets
 from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, PositionsConfig
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_encoder_decoder

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import DecodingConfig, score_targets
+from dragoman.decoding import DecodingConfig
+from dragoman.decoding.forced_decoding import score_targets
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.ensemble import Ensemble
 from dragoman.models.protocols import EncoderDecoder

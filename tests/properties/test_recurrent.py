@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.decoding import DecodingConfig, score_outputs, score_targets
+from dragoman.decoding import DecodingConfig
+from dragoman.decoding.forced_decoding import score_outputs, score_targets
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.nn import attention_functions

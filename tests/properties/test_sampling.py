@@ -291,7 +291,7 @@ def test_sliding_states_follow_their_rows() -> None:
         state_of[number] = state
     together = state_of[0].concat(state_of[1]).concat(state_of[2])
     memory = memories[0].concat(memories[1]).concat(memories[2])
-    assert [len(ids) for ids in memory.visible] == [1, 3, 3]
+    assert [len(ids) for ids in memory.seen] == [1, 3, 3]
     order = np.array([2, 0, 1, 0])
     latest = [7, 8, 4, 5]
     tokens = np.array(latest)[:, None]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.array_types import SourceFeatures
-from dragoman.decoding import DecodingConfig, score_outputs, score_targets
+from dragoman.decoding import DecodingConfig
+from dragoman.decoding.forced_decoding import score_outputs, score_targets
 from dragoman.models.config import (
     CrossAttentionConfig,
     EncoderDecoderAttentionConfig,

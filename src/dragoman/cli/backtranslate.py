@@ -11,7 +11,7 @@ from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import OutputDir, config_options, refuse, shared_options
 from dragoman.config import parse
-from dragoman.decoding.config import DecodingConfig, SamplingConfig
+from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options
 
 if TYPE_CHECKING:
     from dragoman.runs.distill_and_backtranslate import Rewriter
@@ -55,13 +55,13 @@ def _beam_search(run: Path, search: dict[str, Any], loading: dict[str, Any]) -> 
     from dragoman.runs.distill_and_backtranslate import beam_search_rewriter
 
     translator = load_as(Translator, run, **loading)
-    config = translator.decoding_config(where="backtranslate", **search)
+    config = replace_options(translator.config, search, where="backtranslate")
     return beam_search_rewriter(translator, config), {"beam_size": config.beam_size}
 
 
 def _sampling(run: Path, sampling: dict[str, Any], loading: dict[str, Any]) -> tuple[Rewriter, dict[str, Any]]:
     from dragoman.inference import Translator
-    from dragoman.inference.sampled_translations import sample_translations
+    from dragoman.inference.translator import sample_translations
 
     values = {"temperature": 1.0, "seed": 0} | sampling
     config = parse(SamplingConfig, values, where="backtranslate")

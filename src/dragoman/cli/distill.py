@@ -9,7 +9,7 @@ import typer
 from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, OutputDir, RunArgument, config_options, shared_options
-from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.config import DecodingConfig, replace_options
 
 
 @shared_options(LOADING, into="loading")
@@ -37,7 +37,7 @@ def distill(
     )
 
     translator = load_as(Translator, teacher, **loading)
-    config = translator.decoding_config(where="distill", **decoding)
+    config = replace_options(translator.config, decoding, where="distill")
     how = {"method": "beam", "beam_size": config.beam_size, "decoding": config.method}
     origin = describe_origin(teacher, *loading.get("ensemble", ()), **how)
     with text_io.read_with_progress(source, output=output_dir) as texts:

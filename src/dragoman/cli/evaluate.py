@@ -16,7 +16,7 @@ from dragoman.cli.options import LOADING, JsonFlag, SourceFeaturesOption, config
 from dragoman.cli.table_output import build_table
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
-from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def evaluate(
             text_io.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
         features = None if source_features is None else list(read_heads(sentences, source_features, name=name))
         translator = load_as(Translator, run, **loading)
-        config = translator.decoding_config(where="evaluate", **decoding)
+        config = replace_options(translator.config, decoding, where="evaluate")
         outputs = [best.text for best, *_ in translator.translate(sentences, config, source_features=features)]
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []

@@ -12,7 +12,7 @@ import typer
 from dragoman.cli import options, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def score(
         pairs, features = text_io.with_source_features(
             _read_pairs(source, target, warnings), source_features, text_of=lambda pair: pair[0], name=str(source)
         )
-        config = translator.decoding_config(where="score", **ranking)
+        config = replace_options(translator.config, ranking, where="score")
         lines = _score_lines(
             translator.score_stream(pairs, penalty=config.penalty, source_features=features), totals, format_
         )

@@ -10,7 +10,7 @@ import typer
 from dragoman.cli import options, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.config import DecodingConfig, replace_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def translate(
     if n_best > 1:
         options.refuse({"scores": scores}, "with --n-best, which prints the scores")
     translator = load_as(Translator, run, shortlist=shortlist or None, **loading)
-    config = translator.decoding_config(where="translate", **decoding, n_best=n_best)
+    config = replace_options(translator.config, {**decoding, "n_best": n_best}, where="translate")
     warnings = ReadWarnings()
     texts, features = text_io.with_source_features(
         text_io.read_input(input_, warnings), source_features, text_of=str, name=input_

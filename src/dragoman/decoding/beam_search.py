@@ -31,10 +31,11 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.length_penalty import best_possible_score
 from dragoman.decoding.mbr import rank_by_utility
-from dragoman.decoding.search_state_rows import RowBatch
-from dragoman.decoding.top_k_tokens import NEG_INF, next_tokens
+from dragoman.decoding.search_rows_and_tokens import NEG_INF, RowBatch, next_tokens
 from dragoman.models.protocols import Backend, M, S
 from dragoman.models.special_symbols import EOS
+
+BeamFlags = Bool[np.ndarray, "kept beam"]
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class SearchStep:
     """The best (parent, token) pairs, best first; `parents` are indices of the hypotheses before the step."""
     continued: Int[np.ndarray, "kept beam"]
     """Indices of the candidates that become the hypotheses after the step, impossible ones included."""
-    finished: Bool[np.ndarray, "kept beam"]
+    finished: BeamFlags
     """True for each of the first `beam_size` candidates that finishes."""
-    cut_off: Bool[np.ndarray, "kept beam"]
+    cut_off: BeamFlags
     """True for each hypothesis before the step that is returned unfinished, because it may not grow longer."""
     complete: Bool[np.ndarray, " kept"]
     """True for each sentence that leaves the batch after this step."""
@@ -154,7 +155,7 @@ class BeamSearch(Generic[M, S]):
 
     def _decide(
         self, active: _Sentences[M, S], candidates: BeamCandidates, longer: BeamCandidates
-    ) -> tuple[Bool[np.ndarray, "kept beam"], Bool[np.ndarray, "kept beam"]]:
+    ) -> tuple[BeamFlags, BeamFlags]:
         """Return which candidates finish and which hypotheses are cut off; `longer` are the open candidates."""
         beam = self._config.beam_size
         finished = (candidates.tokens[:, :beam] == EOS) & (candidates.log_probs[:, :beam] > NEG_INF)
@@ -165,11 +166,7 @@ class BeamSearch(Generic[M, S]):
         return finished, stuck[:, None] & ~has_finished & (active.hypotheses.log_probs > NEG_INF)
 
     def _finish(
-        self,
-        active: _Sentences[M, S],
-        candidates: BeamCandidates,
-        ended: Bool[np.ndarray, "kept beam"],
-        cut_off: Bool[np.ndarray, "kept beam"],
+        self, active: _Sentences[M, S], candidates: BeamCandidates, ended: BeamFlags, cut_off: BeamFlags
     ) -> FinishedHypotheses:
         """Return the finished hypotheses with those of this step merged in."""
         found, beam, lengths = active.finished, self._config.beam_size, active.lengths

@@ -1,12 +1,13 @@
 """Configuration of beam search, of sampling and of the selection of answers."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, PositiveInt, model_validator
 
-from dragoman.config import Config
+from dragoman.config import Config, parse
 
 MAX_BEAM_SIZE = 2**20
 """Hypotheses per beam; more never fit into memory."""
@@ -144,3 +145,20 @@ class AnswerConfig(Config):
         description="return no answer where its log-probability exceeds that of the best answer by more than this; "
         "none: always return an answer",
     )
+
+
+_C = TypeVar("_C", bound=DecodingConfig | SamplingConfig)
+
+
+def replace_options(config: _C, options: Mapping[str, Any], *, where: str = "") -> _C:
+    """Return the configuration with the options that are not None in place of its own.
+
+    Raises ConfigError, whose message begins with `where`.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
+        return config
+    tree = config.model_dump() | given
+    if tree.get("length_penalty_kind") != getattr(config, "length_penalty_kind", None):
+        tree["length_penalty"] = given.get("length_penalty")  # an exponent belongs to its kind
+    return parse(type(config), tree, where=where)

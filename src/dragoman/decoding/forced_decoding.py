@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.array_types import Float, Int, Lengths, SourceFeatures, SourceIds, TargetIds
+from dragoman.array_types import Float, Int, Lengths, SourceFeatures, SourceIds, TargetIds, Tokens
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import normalize_by_length
@@ -27,27 +27,19 @@ def score_targets(
     target: TargetIds,
     expected: TargetIds,
     source_features: SourceFeatures | None = None,
-    chunk: int = POSITIONS_PER_CHUNK,
 ) -> Float[Tensor, "batch target"]:
     """Return the log-probability of each token of `expected`, all positions in parallel; zero at padding.
 
-    `target` begins with the begin symbol, and `expected` holds the token after each of its positions. Logits are
-    computed for `chunk` positions at a time.
+    `target` begins with the begin symbol, and `expected` holds the token after each of its positions.
     """
     hidden = model.hidden(source, source_lengths, target, **source_arguments(model, source_features))
-    return _log_probs(model.unembed, hidden, expected, chunk=chunk)
+    return _log_probs(model.unembed, hidden, expected)
 
 
 @torch.inference_mode()
-def score_tokens(
-    model: DecoderOnly[M, S],
-    tokens: Int[Tensor, "batch places"],
-    expected: Int[Tensor, "batch places"],
-    *,
-    chunk: int = POSITIONS_PER_CHUNK,
-) -> Float[Tensor, "batch places"]:
+def score_tokens(model: DecoderOnly[M, S], tokens: Tokens, expected: Tokens) -> Float[Tensor, "batch positions"]:
     """Return the log-probability of each token of `expected` after the tokens before it; zero at padding."""
-    return _log_probs(model.unembed, model.hidden(tokens), expected, chunk=chunk)
+    return _log_probs(model.unembed, model.hidden(tokens), expected)
 
 
 def score_outputs(
@@ -60,8 +52,8 @@ def score_outputs(
     source_features: SourceFeatures | None = None,
 ) -> list[Hypothesis]:
     """Score one output per source, given without begin and end symbol, as a finished hypothesis."""
-    target = _pad([[BOS, *output] for output in outputs], source.device)
-    expected = _pad([[*output, EOS] for output in outputs], source.device)
+    target, _ = pad_batch([[BOS, *output] for output in outputs], device=source.device)
+    expected, _ = pad_batch([[*output, EOS] for output in outputs], device=source.device)
     log_probs = score_targets(
         model, source, source_lengths, target=target, expected=expected, source_features=source_features
     )
@@ -75,26 +67,20 @@ def score_outputs(
 
 
 def _log_probs(
-    unembed: Callable[[Tensor], Tensor],
-    hidden: Float[Tensor, "batch places size"],
-    expected: Int[Tensor, "batch places"],
-    *,
-    chunk: int,
-) -> Float[Tensor, "batch places"]:
-    """Return the log-probabilities of the expected tokens, with logits for `chunk` positions at a time."""
-    real = expected != PAD
-    parts = zip(hidden[real].split(chunk), expected[real].split(chunk), strict=True)
-    log_probs = torch.cat([_token_log_probs(unembed(states), tokens) for states, tokens in parts])
-    return torch.zeros_like(expected, dtype=torch.float).masked_scatter(real, log_probs)
+    unembed: Callable[[Tensor], Tensor], hidden: Float[Tensor, "batch positions size"], expected: Tokens
+) -> Float[Tensor, "batch positions"]:
+    chunk = POSITIONS_PER_CHUNK
+    real, found = expected != PAD, []
+    for states, tokens in zip(hidden[real].split(chunk), expected[real].split(chunk), strict=True):
+        logits = unembed(states)
+        found.append(logits.gather(1, tokens[:, None])[:, 0].float() - logits.float().logsumexp(dim=1))
+    return torch.zeros_like(expected, dtype=torch.float).masked_scatter(real, torch.cat(found))
 
 
-def _token_log_probs(
-    logits: Float[Tensor, "places vocabulary"], tokens: Int[Tensor, " places"]
-) -> Float[Tensor, " places"]:
-    chosen = logits.gather(1, tokens[:, None])[:, 0].float()
-    return chosen - logits.float().logsumexp(dim=1)
-
-
-def _pad(rows: list[list[int]], device: torch.device) -> Int[Tensor, "batch target"]:
-    padded = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=PAD)
-    return padded.to(device)
+def pad_batch(
+    rows: Sequence[Sequence[int]], *, device: torch.device
+) -> tuple[Int[Tensor, "batch places"], Int[Tensor, " batch"]]:
+    """Return ids padded at the end, and their lengths."""
+    ids = [torch.tensor(row, dtype=torch.long) for row in rows]
+    padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
+    return padded.to(device), torch.tensor([len(row) for row in rows], device=device)

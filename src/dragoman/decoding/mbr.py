@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dragoman.array_types import Float, Int
-from dragoman.decoding.config import DecodingConfig, LengthPenalty
+from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import length_divisor
 
@@ -23,26 +23,14 @@ def rank_by_utility(hypotheses: Sequence[Hypothesis], config: DecodingConfig) ->
 
     Scores stay as the search computed them; minimum Bayes risk changes the order only.
     """
-    utilities = expected_bleu(hypotheses, penalty=config.penalty, temperature=config.mbr_temperature)
-    order = np.lexsort((-utilities, np.array([not one.finished for one in hypotheses])))
-    return [hypotheses[index] for index in order[: config.n_best]]
-
-
-def expected_bleu(
-    hypotheses: Sequence[Hypothesis], *, penalty: LengthPenalty, temperature: float
-) -> Float[np.ndarray, " candidates"]:
-    """Return the expected BLEU, from 0 to 1, of each hypothesis against all of them as references."""
-    return pairwise_bleu([one.tokens for one in hypotheses]) @ _probabilities(hypotheses, penalty, temperature)
-
-
-def _probabilities(
-    hypotheses: Sequence[Hypothesis], penalty: LengthPenalty, temperature: float
-) -> Float[np.ndarray, " candidates"]:
-    """Return the probability of each hypothesis among them, as if all had the length of the first."""
     scores = np.array([one.score for one in hypotheses])
-    log_probs = scores * length_divisor(np.array([hypotheses[0].length]), penalty) / temperature
+    # Probabilities among the hypotheses, as if all had the length of the first.
+    divisor = length_divisor(np.array([hypotheses[0].length]), config.penalty)
+    log_probs = scores * divisor / config.mbr_temperature
     shares = np.exp(log_probs - log_probs.max())
-    return shares / shares.sum()
+    expected_bleu = pairwise_bleu([one.tokens for one in hypotheses]) @ (shares / shares.sum())
+    order = np.lexsort((-expected_bleu, np.array([not one.finished for one in hypotheses])))
+    return [hypotheses[index] for index in order[: config.n_best]]
 
 
 def pairwise_bleu(outputs: Sequence[Sequence[int]]) -> Float[np.ndarray, "candidates candidates"]:

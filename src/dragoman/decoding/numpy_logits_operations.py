@@ -1,5 +1,7 @@
 """Operations on logits in NumPy: normalization, exact top-k, and those of the logits processors."""
 
+from functools import partial
+
 import numpy as np
 
 from dragoman.array_types import Bool, Float, Int
@@ -31,11 +33,14 @@ class NumpyOperations:
 
     exp = staticmethod(np.exp)
     where = staticmethod(np.where)
-
-    @staticmethod
-    def float32(logits: np.ndarray) -> Float[np.ndarray, "rows vocabulary"]:
-        """Return the logits in 32 bits."""
-        return logits.astype(np.float32)
+    float32 = staticmethod(partial(np.asarray, dtype=np.float32))
+    """Return the logits in 32 bits."""
+    argsort = staticmethod(partial(np.argsort, axis=-1, kind="stable"))
+    """Return the order of each row, smallest first; ties keep the lower index."""
+    maximum = staticmethod(partial(np.max, axis=-1, keepdims=True))
+    """Return the largest value of each row."""
+    take = staticmethod(partial(np.take_along_axis, axis=-1))
+    """Return the values of each row at its indices."""
 
     @staticmethod
     def log_normalizer(logits: Float[np.ndarray, "rows vocabulary"]) -> Float[np.ndarray, " rows"]:
@@ -63,22 +68,6 @@ class NumpyOperations:
         """Return the log-probabilities in the precision of the logits."""
         with np.errstate(invalid="ignore"):
             return logits - log_normalizers(logits)[:, None]
-
-    @staticmethod
-    def argsort(values: np.ndarray) -> Int[np.ndarray, "rows vocabulary"]:
-        """Return the order of each row, smallest first; ties keep the lower index."""
-        return values.argsort(axis=-1, kind="stable")
-
-    @staticmethod
-    def maximum(values: np.ndarray) -> Float[np.ndarray, "rows 1"]:
-        """Return the largest value of each row."""
-        largest: np.ndarray = values.max(axis=-1, keepdims=True)
-        return largest
-
-    @staticmethod
-    def take(values: np.ndarray, indices: Int[np.ndarray, "rows _"]) -> np.ndarray:
-        """Return the values of each row at its indices."""
-        return np.take_along_axis(values, indices, axis=-1)
 
     @staticmethod
     def mask(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -74,10 +75,12 @@ class TorchOperations:
 
     exp = staticmethod(torch.exp)
     where = staticmethod(torch.where)
-
-    @staticmethod
-    def float32(logits: Tensor) -> Float[Tensor, "rows vocabulary"]:
-        return logits.float()
+    float32 = staticmethod(Tensor.float)
+    log_softmax = staticmethod(partial(torch.log_softmax, dim=-1))
+    argsort = staticmethod(partial(torch.argsort, dim=-1, stable=True))
+    maximum = staticmethod(partial(torch.amax, dim=-1, keepdim=True))
+    take = staticmethod(partial(torch.take_along_dim, dim=-1))
+    fill = staticmethod(torch.masked_fill)
 
     @staticmethod
     def log_normalizer(logits: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, " rows"]:
@@ -97,30 +100,10 @@ class TorchOperations:
         return exact.double().softmax(dim=-1).cumsum(dim=-1)
 
     @staticmethod
-    def log_softmax(logits: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
-        return logits.log_softmax(dim=-1)
-
-    @staticmethod
-    def argsort(values: Tensor) -> Int[Tensor, "rows vocabulary"]:
-        return values.argsort(dim=-1, stable=True)
-
-    @staticmethod
-    def maximum(values: Tensor) -> Float[Tensor, "rows 1"]:
-        return values.amax(dim=-1, keepdim=True)
-
-    @staticmethod
-    def take(values: Tensor, indices: Int[Tensor, "rows _"]) -> Tensor:
-        return values.gather(-1, indices)
-
-    @staticmethod
     def mask(
         like: Float[Tensor, "rows vocabulary"], indices: Int[Tensor, "rows places"], flags: Bool[Tensor, "rows places"]
     ) -> Bool[Tensor, "rows vocabulary"]:
         return torch.zeros_like(like, dtype=torch.long).scatter_add(1, indices, flags.long()) > 0
-
-    @staticmethod
-    def fill(values: Tensor, mask: Bool[Tensor, "rows vocabulary"], value: float) -> Tensor:
-        return values.masked_fill(mask, value)
 
     @staticmethod
     def top_k_indices(values: Tensor, count: int) -> Int[Tensor, "rows count"]:

@@ -14,20 +14,18 @@ from dragoman.inference.translation_result import Translation, TranslationResult
 from dragoman.inference.translator import Translator
 
 if TYPE_CHECKING:
-    from dragoman.inference.classifier import Classification, Classifier
+    from dragoman.inference.classifier_and_tagger import Classification, Classifier, Tag, Tagger
     from dragoman.inference.completion_result import Completion
     from dragoman.inference.generator import GenerationWarning, Generator
     from dragoman.inference.perplexity import Perplexity
     from dragoman.inference.question_answerer import Answer, QuestionAnswerer
-    from dragoman.inference.tagger import Tag, Tagger
 
 _LAZY = {
     "question_answerer": ("Answer", "QuestionAnswerer"),
-    "classifier": ("Classification", "Classifier"),
+    "classifier_and_tagger": ("Classification", "Classifier", "Tag", "Tagger"),
     "completion_result": ("Completion",),
     "generator": ("GenerationWarning", "Generator"),
     "perplexity": ("Perplexity",),
-    "tagger": ("Tag", "Tagger"),
 }
 """Names imported on first use, by module."""
 

@@ -32,8 +32,16 @@ def check_source_features(
         raise DataError(
             f"{len(texts)} texts but {len(source_features)} trees, from line {first_line} on; give one for each"
         )
-    pairs = enumerate(zip(texts, source_features, strict=True), start=first_line)
-    return [_check_tree(tuple(heads), words=len(text.split()), line=line) for line, (text, heads) in pairs]
+    trees = [tuple(heads) for heads in source_features]
+    for line, (text, heads) in enumerate(zip(texts, trees, strict=True), start=first_line):
+        if len(heads) != (words := len(text.split())):
+            raise DataError(
+                f"line {line}: a tree of {len(heads)} words, but the text has {words} between spaces; give the tree of "
+                "this text"
+            )
+        if (error := find_tree_error(heads)) is not None:
+            raise DataError(f"line {line}: {error.reason}; fix the tree")
+    return [*trees]
 
 
 def read_chunks(
@@ -60,14 +68,3 @@ def read_chunks(
         raise reading_error
     if features is not None and next(features, None) is not None:
         raise DataError(f"more trees than the {first_line - 1} texts; give one for each")
-
-
-def _check_tree(heads: Heads, *, words: int, line: int) -> Heads:
-    if len(heads) != words:
-        raise DataError(
-            f"line {line}: a tree of {len(heads)} words, but the text has {words} between spaces; give the tree of "
-            "this text"
-        )
-    if (error := find_tree_error(heads)) is not None:
-        raise DataError(f"line {line}: {error.reason}; fix the tree")
-    return heads

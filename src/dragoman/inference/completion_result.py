@@ -50,10 +50,11 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a completion: number of tokens, and stop strings that it ends before."""
+    """Limits of the completions of a prompt: number of tokens, stop strings that they end before, and samples."""
 
     max_new_tokens: int
-    stop: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
+    num_samples: int = 1
 
 
 @final

@@ -1,35 +1,23 @@
 """Execution of requests: by the caller, or by an engine, one thread that decodes those of any number of callers."""
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, final
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.inference.scheduler import (
-    REFILL,
-    AnyBackend,
-    Request,
-    RequestResult,
-    Scheduler,
-    run_in_order,
-    run_requests,
-)
+from dragoman.inference.length_batches import BATCH_TOKENS
+from dragoman.inference.scheduler import AnyBackend, Request, RequestResult, Scheduler, run_in_order, run_requests
 
 PendingResult = Future[list[Hypothesis]]
 """Future hypotheses of a request, best first; `cancel` withdraws the request at any time."""
 
-MAX_TOKENS = 4096
 WAITING_FACTOR = 16
 """Waiting tokens, as a multiple of active tokens, above which callers block."""
-AHEAD = 4096
-"""Requests of a stream that are submitted ahead of the result yielded next."""
 
 
 @final
@@ -44,24 +32,21 @@ class Engine:
         self,
         backend: AnyBackend,
         *,
-        max_tokens: int = MAX_TOKENS,
+        max_tokens: int = BATCH_TOKENS,
         max_waiting_tokens: int | None = None,
-        refill: float = REFILL,
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
         """`max_tokens` bounds the tokens of active requests, `max_waiting_tokens` the tokens of waiting ones.
 
-        `refill` is the share of `max_tokens` that must be free before requests enter. The engine holds `lock` while it
-        uses the backend, so that others may use the backend too.
+        The engine holds `lock` while it uses the backend, so that others may use the backend too.
         """
         self._backend = backend
         self._backend_lock = lock or nullcontext()
-        self._scheduler = Scheduler(backend, max_tokens=max_tokens, refill=refill)
+        self._scheduler = Scheduler(backend, max_tokens=max_tokens)
         self._max_waiting = WAITING_FACTOR * max_tokens if max_waiting_tokens is None else max_waiting_tokens
         self._waiting: deque[Request] = deque()
         self._waiting_tokens = 0
         self._results: dict[Request, PendingResult] = {}
-        self._deadlines: dict[Request, float] = {}
         self._withdrawn: set[Request] = set()
         self._changed = threading.Condition()
         self._closed = False
@@ -71,20 +56,17 @@ class Engine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(cancel=error is not None)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(cancel=kind is not None)
 
     def submit(self, request: Request, *, timeout: float | None = None) -> PendingResult:
         """Submit a request; wait while too many tokens are waiting already.
 
-        After `timeout` seconds the request is cancelled and its result is a TimeoutError; the call itself raises one
-        where the time passes before there is room. Raises RuntimeError where the engine is closed.
+        Raises TimeoutError where there is no room within `timeout` seconds, RuntimeError where the engine is closed.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            has_room = self._changed.wait_for(lambda: self._closed or self._may_wait(request), timeout=timeout)
+            most = max(0, self._max_waiting - request.tokens)  # a request enters an empty queue in any case
+            has_room = self._changed.wait_for(lambda: self._closed or self._waiting_tokens <= most, timeout=timeout)
             if self._closed:
                 raise RuntimeError("the engine is closed")
             if not has_room:
@@ -92,27 +74,18 @@ class Engine:
             result: PendingResult = Future()
             request = replace(request)  # the caller may submit the same request again while it is active
             self._results[request] = result
-            if deadline is not None:
-                self._deadlines[request] = deadline
             self._waiting.append(request)
             self._waiting_tokens += request.tokens
             self._changed.notify_all()
         result.add_done_callback(partial(self._on_done, request))
         return result
 
-    def stream(self, requests: Iterable[Request], *, ahead: int = AHEAD) -> Iterator[list[Hypothesis]]:
-        """Yield the results of requests in their order, each as soon as the earlier ones are there.
-
-        At most `ahead` requests are submitted and not yielded. The error of a request is raised in its place.
-        """
-        pending: deque[PendingResult] = deque()
+    def run(self, requests: Iterable[Request]) -> list[list[Hypothesis]]:
+        """Return the results of requests in their order; the error of one is raised and cancels the others."""
+        pending: list[PendingResult] = []
         try:
-            for request in requests:
-                pending.append(self.submit(request))
-                while pending and (pending[0].done() or len(pending) >= ahead):
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
+            pending.extend(map(self.submit, requests))
+            return [result.result() for result in pending]
         finally:
             for result in pending:
                 result.cancel()
@@ -125,9 +98,6 @@ class Engine:
                 result.cancel()
             self._changed.notify_all()
         self._thread.join()
-
-    def _may_wait(self, request: Request) -> bool:
-        return self._waiting_tokens == 0 or self._waiting_tokens + request.tokens <= self._max_waiting
 
     def _run(self) -> None:
         try:
@@ -166,31 +136,21 @@ class Engine:
             return bool(self._waiting) or len(self._scheduler) > 0
 
     def _drop_cancelled(self) -> None:
-        """Drop requests that were cancelled or whose deadline has passed."""
-        now = time.monotonic()
-        late = {request for request, deadline in self._deadlines.items() if deadline <= now}
-        gone = late | self._withdrawn & self._results.keys()
+        gone = self._withdrawn & self._results.keys()
         self._withdrawn.clear()
-        for request in gone:
-            _set_result(self._results[request], [], TimeoutError("the request was not completed in time"))
         if gone:
             self._scheduler.cancel(gone)
             self._waiting = deque(request for request in self._waiting if request not in gone)
             self._waiting_tokens = sum(request.tokens for request in self._waiting)
-            self._forget(gone)
+            for request in gone:
+                _set_result(self._results.pop(request), [], None)
             self._changed.notify_all()  # waiting callers may fit now
 
     def _deliver(self, completed: Sequence[RequestResult]) -> None:
         with self._changed:
             for one in completed:
-                _set_result(self._results[one.request], one.hypotheses, one.error)
-            self._forget({one.request for one in completed})
+                _set_result(self._results.pop(one.request), one.hypotheses, one.error)
             self._changed.notify_all()
-
-    def _forget(self, requests: set[Request]) -> None:
-        for request in requests:
-            del self._results[request]
-            self._deadlines.pop(request, None)
 
     def _fail(self, error: BaseException) -> None:
         """Pass an internal error to all callers, so that none waits for ever."""
@@ -231,7 +191,7 @@ class RequestRunner:
     def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request of one configuration."""
         if self._engine is not None:
-            return list(self._engine.stream(requests))
+            return self._engine.run(requests)
         with self.lock, self.backend.inference_mode():
             return run_requests(self.backend, requests, batch_tokens=self._batch_tokens)
 
@@ -257,6 +217,7 @@ class RequestRunner:
             yield
         completed[0].get()
 
-    def start_engine(self) -> Engine:
-        """Start an engine that takes turns with the calls of this runner."""
-        return Engine(self.backend, max_tokens=self._batch_tokens, lock=self.lock)
+    def with_engine(self) -> Self:
+        """Return a runner with an engine, which takes turns with the calls of this one."""
+        engine = Engine(self.backend, max_tokens=self._batch_tokens, lock=self.lock)
+        return type(self)(self.backend, batch_tokens=self._batch_tokens, engine=engine)

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, final
 
-from dragoman.config import parse
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding.config import DecodingConfig, SamplingConfig
+from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, warn
-from dragoman.inference.backends import as_backend
+from dragoman.inference.backends.protocol import as_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
 from dragoman.inference.completion_result import Completion, Limits, Prompt, build_completion, text_stream
@@ -103,9 +102,7 @@ class Generator:
         given = {name: value for name, value in options.items() if value is not None}
         if given and isinstance(config, DecodingConfig):
             raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
-        if given:
-            config = parse(SamplingConfig, config.model_dump() | given)
-        found = self.generate_n_best(prompts, config, max_new_tokens=max_new_tokens, stop=stop)
+        found = self.generate_n_best(prompts, replace_options(config, given), max_new_tokens=max_new_tokens, stop=stop)
         return [completions[0] for completions in found]
 
     def generate_n_best(
@@ -124,9 +121,9 @@ class Generator:
         every hypothesis in the context: its prompts lose tokens that leave no space for `max_new_tokens`, and its stop
         strings cut the hypotheses found.
         """
-        limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop, num_samples=num_samples)
+        limits = self._check_limits(Limits(max_new_tokens, stop, num_samples), config)
         read = self._read_prompts(prompts, config, limits, first=first)
-        requests = [self._requests(prompt, config, limits, num_samples, row) for row, prompt in enumerate(read, first)]
+        requests = [self._requests(prompt, config, limits, row) for row, prompt in enumerate(read, first)]
         runner = self._samples if isinstance(config, SamplingConfig) else self._searches
         found = iter(runner.run([request for some in requests for request in some]))
         return [
@@ -159,14 +156,14 @@ class Generator:
         stop: Sequence[str] = (),
     ) -> Iterator[str]:
         """Yield the text that `generate` returns for one prompt, in pieces, as soon as they are certain."""
-        limits = self._limits(config, max_new_tokens=max_new_tokens, stop=stop)
-        [read] = self._read_prompts([prompt], config, limits, first=0)
+        limits = self._check_limits(Limits(max_new_tokens, stop), config)
+        [read] = self._read_prompts([prompt], config, limits)
         return self._stream(read, config, limits)
 
     def _stream(self, prompt: Prompt, config: SamplingConfig, limits: Limits) -> Iterator[str]:
         """Yield the text of the first sample for a prompt; between the pieces the caller is not in inference mode."""
         text = text_stream(self.tokenizer.target, prompt, limits)
-        [request] = self._requests(prompt, config, limits, 1, 0)
+        [request] = self._requests(prompt, config, limits, 0)
         request = replace(request, start=replace(request.start, observe=lambda: text.add))
         for _ in self._samples.steps(request):
             if piece := text.take():
@@ -218,43 +215,39 @@ class Generator:
             bytes=sum(len(self.tokenizer.target.normalize(text).encode()) for text in texts),
         )
 
-    def encode_prompts(self, texts: Sequence[str], *, max_length: int | None = None) -> list[Prompt]:
-        """Return texts as the model reads them; it sees at most `max_length` tokens, and a longer prompt warns."""
-        return self._read(texts, max_length=max_length, first=0)
-
     def _read_prompts(
-        self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int
+        self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int = 0
     ) -> list[Prompt]:
         if isinstance(config, SamplingConfig):
-            return self._read(prompts, max_length=self.context, first=first, kept=self._sliding.kept)
-        return self._read(prompts, max_length=self.context - limits.max_new_tokens, first=first)
+            kept, longest = self._sliding.kept, self.context
+            return encode_prompts(self.tokenizer, prompts, pairs=self.pairs, max_length=longest, kept=kept, first=first)
+        longest = self.context - limits.max_new_tokens
+        return encode_prompts(self.tokenizer, prompts, pairs=self.pairs, max_length=longest, first=first)
 
-    def _requests(
-        self, prompt: Prompt, config: GenerationConfig, limits: Limits, num_samples: int, number: int
-    ) -> list[Request]:
+    def _requests(self, prompt: Prompt, config: GenerationConfig, limits: Limits, number: int) -> list[Request]:
         """Return the requests for the samples, or the search, of a prompt with this number."""
         ids, most = prompt.ids, limits.max_new_tokens
         if isinstance(config, DecodingConfig):
             ids = ids[-(self.context - most) :]
             return [Request(ids, config, most, start=OutputStart(ids[-1]), size=len(ids) + most)]
         observe = (lambda: text_stream(self.tokenizer.target, prompt, limits).add) if limits.stop else None
-        starts = [OutputStart(ids[-1], prompt.context, (number, sample), observe) for sample in range(num_samples)]
+        keys = [(number, sample) for sample in range(limits.num_samples)]
+        starts = [OutputStart(ids[-1], prompt.context, key, observe) for key in keys]
         return [Request(ids, config, most, start=start, size=min(len(ids) + most, self.context)) for start in starts]
 
-    def _limits(
-        self, config: GenerationConfig, *, max_new_tokens: int, stop: Sequence[str], num_samples: int = 1
-    ) -> Limits:
-        """Return the limits of a completion, checked against the configuration and the model."""
+    def _check_limits(self, limits: Limits, config: GenerationConfig) -> Limits:
+        """Return the limits, checked against the configuration and the model."""
+        stop, most, num_samples = limits.stop, limits.max_new_tokens, limits.num_samples
         if isinstance(stop, str):
             raise TypeError("expected a list of stop strings, got one string; put it into a list")
-        if max_new_tokens < 1:
-            raise ConfigError(f"max_new_tokens = {max_new_tokens} is less than 1; choose 1 or more")
-        if config.min_length > max_new_tokens:
+        if most < 1:
+            raise ConfigError(f"max_new_tokens = {most} is less than 1; choose 1 or more")
+        if config.min_length > most:
             raise ConfigError(
-                f"min_length = {config.min_length} is above max_new_tokens = {max_new_tokens}; raise max_new_tokens"
+                f"min_length = {config.min_length} is above max_new_tokens = {most}; raise max_new_tokens"
             )
         if isinstance(config, DecodingConfig):
-            self._check_search(config, max_new_tokens, num_samples)
+            self._check_search(config, limits)
         elif num_samples > 1 and config.temperature == 0:
             raise ConfigError(f"num_samples = {num_samples}: with temperature = 0 all samples are the same; choose 1")
         for one in stop:
@@ -263,48 +256,23 @@ class Generator:
                     f"stop = {one!r}: the tokenizer of this model never generates it (it is empty, or its white space, "
                     "casing or Unicode form is normalized); remove it"
                 )
-        return Limits(max_new_tokens, tuple(stop))
+        return limits
 
-    def _check_search(self, config: DecodingConfig, max_new_tokens: int, num_samples: int) -> None:
+    def _check_search(self, config: DecodingConfig, limits: Limits) -> None:
         for name in ("max_length", "max_length_ratio", "max_length_offset"):
             if getattr(config, name) != DecodingConfig.model_fields[name].default:
                 raise ConfigError(f"{name} has no effect on a completion; set max_new_tokens instead")
-        if max_new_tokens >= self.context:
+        if limits.max_new_tokens >= self.context:
             raise ConfigError(
-                f"max_new_tokens = {max_new_tokens}: a search keeps its hypotheses in the context of "
+                f"max_new_tokens = {limits.max_new_tokens}: a search keeps its hypotheses in the context of "
                 f"{self.context} tokens, prompt included; choose {self.context - 1} at most, "
                 "or sample (with temperature 0 for the most probable token)"
             )
-        if num_samples > 1:
-            raise ConfigError(
-                f"num_samples = {num_samples} has no effect on a search; set n_best = {num_samples} instead"
-            )
+        if (count := limits.num_samples) > 1:
+            raise ConfigError(f"num_samples = {count} has no effect on a search; set n_best = {count} instead")
 
     def _can_generate(self, text: str) -> bool:
         return bool(text) and text in self.tokenizer.target.normalize(f"x{text}x")
-
-    def _read(
-        self, prompts: Sequence[str], *, max_length: int | None, first: int, kept: int | None = None
-    ) -> list[Prompt]:
-        """Encode prompts, numbered from `first`, and warn of those with more than `max_length` tokens.
-
-        Of a longer prompt the model sees the last `kept` tokens where the context slides.
-        """
-        side = self.tokenizer.source
-        texts = [side.normalize(text) for text in require_list(prompts)]
-        encoded = [tuple(ids) for ids in side.encode_batch(texts)]
-        # When sampling, running text drops its beginning sooner or later anyway, without a warning.
-        if max_length is not None and (self.pairs or kept is None):
-            extra = 1 if self.pairs else 0  # the begin symbol, which follows the prompt of a pair
-            remedy = "shorten the prompt" if kept is not None else "shorten the prompt or lower max_new_tokens"
-            for number, ids in enumerate(encoded, start=first + 1):
-                if len(ids) + extra > max_length:
-                    seen = (kept or max_length) - extra
-                    found = f"prompt {number}: {len(ids)} tokens"
-                    warn(f"{found}, of which the model sees the last {seen} only; {remedy}", GenerationWarning)
-        if self.pairs:
-            return [Prompt(text, (*ids, BOS), context=()) for text, ids in zip(texts, encoded, strict=True)]
-        return [Prompt(text, (BOS, *ids), context=ids) for text, ids in zip(texts, encoded, strict=True)]
 
     def _scoring_texts(self, texts: Sequence[str], prompts: Sequence[str] | None) -> list[ScoringText]:
         if self.pairs and (prompts is None or len(prompts) != len(texts)):
@@ -314,3 +282,33 @@ class Generator:
         encoded = self.tokenizer.target.encode_batch(list(texts))
         before = self.tokenizer.source.encode_batch(list(prompts)) if prompts is not None else [[] for _ in texts]
         return [ScoringText([*source, BOS], [*ids, EOS]) for source, ids in zip(before, encoded, strict=True)]
+
+
+def encode_prompts(
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    *,
+    pairs: bool,
+    max_length: int | None,
+    kept: int | None = None,
+    first: int = 0,
+) -> list[Prompt]:
+    """Return prompts as the model reads them, numbered from `first`; one of more than `max_length` tokens warns.
+
+    Of a longer prompt the model sees the last `kept` tokens where the context slides.
+    """
+    side = tokenizer.source
+    texts = [side.normalize(text) for text in require_list(prompts)]
+    encoded = [tuple(ids) for ids in side.encode_batch(texts)]
+    # When sampling, running text drops its beginning sooner or later anyway, without a warning.
+    if max_length is not None and (pairs or kept is None):
+        extra = 1 if pairs else 0  # the begin symbol, which follows the prompt of a pair
+        remedy = "shorten the prompt" if kept is not None else "shorten the prompt or lower max_new_tokens"
+        for number, ids in enumerate(encoded, start=first + 1):
+            if len(ids) + extra > max_length:
+                seen = (kept or max_length) - extra
+                found = f"prompt {number}: {len(ids)} tokens"
+                warn(f"{found}, of which the model sees the last {seen} only; {remedy}", GenerationWarning)
+    if pairs:
+        return [Prompt(text, (*ids, BOS), context=()) for text, ids in zip(texts, encoded, strict=True)]
+    return [Prompt(text, (BOS, *ids), context=ids) for text, ids in zip(texts, encoded, strict=True)]

@@ -11,6 +11,7 @@ BATCH_TOKENS = 4096
 MAX_INPUT_LENGTH = 512
 """Tokens of a text, symbols included, unless the model has fewer positions or was trained on fewer."""
 
+_I = TypeVar("_I")
 _T = TypeVar("_T")
 
 
@@ -30,12 +31,6 @@ def require_list(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
-def limit_length(model: object, max_length: int) -> int:
-    """Return the most tokens that a model reads at once."""
-    positions: int | None = getattr(model, "max_length", None)
-    return max_length if positions is None else min(max_length, positions)
-
-
 def batch_by_length(lengths: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
     """Group rows into batches of similar length, longest first, so that a lack of memory shows at once.
 
@@ -49,12 +44,14 @@ def batch_by_length(lengths: Sequence[int], *, batch_tokens: int) -> list[list[i
     return batches
 
 
-def run_in_batches(lengths: Sequence[int], run: Callable[[list[int]], Iterable[_T]], *, batch_tokens: int) -> list[_T]:
-    """Return the result of each row; `run` computes those of a batch of rows of similar length."""
+def run_in_batches(
+    items: Sequence[_I], lengths: Sequence[int], run: Callable[[list[_I]], Iterable[_T]], *, batch_tokens: int
+) -> list[_T]:
+    """Return the result of each item; `run` computes those of a batch of items of similar length."""
     results: dict[int, _T] = {}
     for rows in batch_by_length(lengths, batch_tokens=batch_tokens):
-        results |= zip(rows, run(rows), strict=True)
-    return [results[row] for row in range(len(lengths))]
+        results |= zip(rows, run([items[row] for row in rows]), strict=True)
+    return [results[row] for row in range(len(items))]
 
 
 def number_chunks(items: Iterable[_T], *, size: int, first: int = 1) -> Iterator[tuple[int, list[_T]]]:

@@ -87,12 +87,11 @@ def score_texts(
         if window.end >= len(prompt)
     ]
 
-    def run(indices: list[int]) -> list[Hypothesis]:
-        parts = [_cut(texts[row], window) for row, window in (windows[index] for index in indices)]
-        prompts, targets = zip(*parts, strict=True)
+    def run(some: list[tuple[int, ScoringWindow]]) -> list[Hypothesis]:
+        prompts, targets = zip(*(_cut(texts[row], window) for row, window in some), strict=True)
         return backend.score(prompts, targets, penalty=AVERAGE_LOG_PROB)
 
-    scored = run_in_batches([one.end - one.begin for _, one in windows], run, batch_tokens=batch_tokens)
+    scored = run_in_batches(windows, [one.end - one.begin for _, one in windows], run, batch_tokens=batch_tokens)
     log_probs: list[list[float]] = [[] for _ in texts]
     for (row, _), one in zip(windows, scored, strict=True):
         log_probs[row] += one.token_log_probs

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import exp
 from typing import NamedTuple, final
 
@@ -15,8 +16,9 @@ from dragoman.data.datasets.qa import Window, WindowConfig, make_windows, segmen
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.decoding.config import AnswerConfig
+from dragoman.decoding.forced_decoding import pad_batch
 from dragoman.errors import ConfigError
-from dragoman.inference.backends.torch_backend import inference_mode, pad_batch
+from dragoman.inference.backends.torch_backend import inference_mode
 from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, run_in_batches, warn_input
 from dragoman.models.task_heads import SpanLogits
 
@@ -58,17 +60,9 @@ class _Context(NamedTuple):
     ids: list[int]
     spans: list[Span]
 
-    def visible(self, window: Window) -> list[bool]:
-        """Return for each context token of a window whether it is more than white space."""
-        spans = self.spans[window.first_token : window.first_token + window.num_context_tokens]
-        return [bool(self.text[start:end].strip()) for start, end in spans]
 
-
-class _WindowResult(NamedTuple):
-    """Best spans of one window, by tokens of the context, and the score of no answer."""
-
-    spans: list[TokenSpan]
-    no_answer_score: float
+_WindowResult = tuple[list[TokenSpan], float]
+"""Best spans of one window, by tokens of the context, and the score of no answer."""
 
 
 @final
@@ -130,7 +124,10 @@ class QuestionAnswerer:
         contexts = [encoded[context] for _, context in pairs]
         windows = [make_windows(ids, one.ids, self.windows) for ids, one in zip(questions, contexts, strict=True)]
         flat = [(window, context) for some, context in zip(windows, contexts, strict=True) for window in some]
-        results = iter(self._read_windows(flat, config))
+        read = partial(self._read_batch, config=config)
+        with inference_mode(self.model):
+            lengths = [len(window.tokens) for window, _ in flat]
+            results = iter(run_in_batches(flat, lengths, read, batch_tokens=self.batch_tokens))
         return [
             _rank([next(results) for _ in some], context, config)
             for some, context in zip(windows, contexts, strict=True)
@@ -143,13 +140,6 @@ class QuestionAnswerer:
         for first_line, some in number_chunks(pairs, size=chunk):
             yield from self.answer_batch(some, config, first_line=first_line)
 
-    def _read_windows(self, windows: Sequence[tuple[Window, _Context]], config: AnswerConfig) -> list[_WindowResult]:
-        def run(rows: list[int]) -> list[_WindowResult]:
-            return self._read_batch([windows[row] for row in rows], config)
-
-        with inference_mode(self.model):
-            return run_in_batches([len(window.tokens) for window, _ in windows], run, batch_tokens=self.batch_tokens)
-
     def _read_batch(self, batch: Sequence[tuple[Window, _Context]], config: AnswerConfig) -> list[_WindowResult]:
         tokens, lengths = pad_batch([window.tokens for window, _ in batch], device=self.device)
         begins = np.array([window.context_start for window, _ in batch])
@@ -159,14 +149,18 @@ class QuestionAnswerer:
         starts, ends = (side.cpu().double().log_softmax(dim=-1) for side in logits)
         allowed = torch.zeros(tokens.shape, dtype=torch.bool)
         for row, (window, context) in enumerate(batch):
-            begin = window.context_start
-            allowed[row, begin : begin + window.num_context_tokens] = torch.tensor(context.visible(window))
+            spans = context.spans[window.first_token : window.first_token + window.num_context_tokens]
+            # No answer begins or ends with a token of white space only.
+            visible = [bool(context.text[start:end].strip()) for start, end in spans]
+            allowed[row, window.context_start : window.context_start + window.num_context_tokens] = torch.tensor(
+                visible
+            )
         found = best_spans(starts, ends, allowed, max_length=config.max_answer_length, count=config.n_best)
         no_answer = (starts[:, 0] + ends[:, 0]).tolist()
         shifts = [window.first_token - window.context_start for window, _ in batch]
         return [
-            _WindowResult([TokenSpan(one.start + shift, one.end + shift, one.score) for one in spans], score)
-            for spans, shift, score in zip(found, shifts, no_answer, strict=True)
+            ([TokenSpan(one.start + shift, one.end + shift, one.score) for one in best], score)
+            for best, shift, score in zip(found, shifts, no_answer, strict=True)
         ]
 
 
@@ -203,13 +197,13 @@ def _rank(results: Sequence[_WindowResult], context: _Context, config: AnswerCon
     The score of no answer is the lowest among the windows.
     """
     scores: dict[Span, float] = {}
-    for window in results:
-        for found in window.spans:
+    for spans, _ in results:
+        for found in spans:
             span = context.spans[found.start][0], context.spans[found.end][1]
             scores[span] = max(found.score, scores.get(span, found.score))
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     answers = [Answer(context.text[slice(*span)], *span, score, exp(score), no_answer=False) for span, score in ranked]
-    no_answer = min(window.no_answer_score for window in results)
+    no_answer = min(score for _, score in results)
     threshold = config.no_answer_threshold
     wins = threshold is not None and bool(answers) and no_answer - answers[0].score > threshold
     if wins or not answers:

@@ -8,12 +8,13 @@ only if it fails alone.
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.choose_search import Search, build_search, run_search
+from dragoman.decoding.choose_search import Search, build_search, search
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import DragomanError
@@ -106,7 +107,16 @@ class Scheduler:
         """Start the search of requests from `take`, and return the requests that fail at once."""
         failed = []
         for config in dict.fromkeys(request.config for request in requests):
-            failed += self._start(config, [request for request in requests if request.config == config])
+            some = [request for request in requests if request.config == config]
+            try:
+                if config not in self._groups:
+                    self._groups[config] = _Group(build_search(self._backend, config=config))
+                group = self._groups[config]
+                keys = group.search.add(encode_requests(self._backend, some), **_arguments(some))
+            except BACKEND_ERRORS as error:
+                failed += self._search_alone(some, error)
+            else:
+                group.requests |= dict(zip(keys, some, strict=True))
         return failed
 
     def step(self) -> list[RequestResult]:
@@ -117,7 +127,10 @@ class Scheduler:
             try:
                 found = group.search.step()
             except BACKEND_ERRORS as error:
-                completed += self._search_alone(self._dissolve(group), error)
+                refused = list(group.requests.values())
+                group.search.remove(list(group.requests))
+                group.requests.clear()
+                completed += self._search_alone(refused, error)
                 continue
             completed += [self._complete(group.requests.pop(key), hypotheses) for key, hypotheses in found.items()]
         return completed
@@ -140,24 +153,6 @@ class Scheduler:
         free = self._max_tokens - self._tokens
         return bool(already) or free >= self._refill * self._max_tokens
 
-    def _start(self, config: DecodingConfig | SamplingConfig, requests: Sequence[Request]) -> list[RequestResult]:
-        try:
-            if config not in self._groups:
-                self._groups[config] = _Group(build_search(self._backend, config=config))
-            group = self._groups[config]
-            keys = group.search.add(encode_requests(self._backend, requests), **_arguments(requests))
-        except BACKEND_ERRORS as error:
-            return self._search_alone(requests, error)
-        group.requests |= dict(zip(keys, requests, strict=True))
-        return []
-
-    def _dissolve(self, group: _Group) -> list[Request]:
-        """Remove and return the requests of a group that the backend refused."""
-        requests = list(group.requests.values())
-        group.search.remove(list(group.requests))
-        group.requests.clear()
-        return requests
-
     def _search_alone(self, requests: Sequence[Request], error: Exception) -> list[RequestResult]:
         """Search each request that the backend refused with others; one that was alone fails with its error."""
         if len(requests) == 1:
@@ -165,11 +160,9 @@ class Scheduler:
         results = []
         for request in requests:
             try:
-                [found] = search_requests(self._backend, [request])
+                results.append(self._complete(request, search_requests(self._backend, [request])[0]))
             except BACKEND_ERRORS as own_error:
                 results.append(self._complete(request, [], own_error))
-            else:
-                results.append(self._complete(request, found))
         return results
 
     def _complete(
@@ -191,8 +184,7 @@ def encode_requests(backend: AnyBackend, requests: Sequence[Request]) -> Any:
 
 def search_requests(backend: AnyBackend, requests: Sequence[Request]) -> list[list[Hypothesis]]:
     """Decode requests of one configuration in one batch."""
-    search = build_search(backend, config=requests[0].config)
-    return run_search(search, encode_requests(backend, requests), **_arguments(requests))
+    return search(backend, encode_requests(backend, requests), config=requests[0].config, **_arguments(requests))
 
 
 def _arguments(requests: Sequence[Request]) -> dict[str, Any]:
@@ -209,10 +201,8 @@ def run_requests(backend: AnyBackend, requests: Sequence[Request], *, batch_toke
         jobs = ([request] for request in requests)
         return [found for [found] in run_in_order(scheduler, jobs, ahead=len(requests) + 1)]
 
-    def run(rows: list[int]) -> list[list[Hypothesis]]:
-        return search_requests(backend, [requests[row] for row in rows])
-
-    return run_in_batches([request.tokens for request in requests], run, batch_tokens=batch_tokens)
+    lengths = [request.tokens for request in requests]
+    return run_in_batches(requests, lengths, partial(search_requests, backend), batch_tokens=batch_tokens)
 
 
 def run_in_order(

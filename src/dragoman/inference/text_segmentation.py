@@ -10,7 +10,7 @@ from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, MissingExtraError, warn
-from dragoman.inference.translation_result import Translation, TranslationWarning, join_translations, join_with_spaces
+from dragoman.inference.translation_result import Translation, TranslationWarning, join_translations
 
 Split = Literal["sentences"]
 """Units that texts are split into before they are translated."""
@@ -41,18 +41,10 @@ class Layout(NamedTuple):
         """
         text = self.gaps[0]
         for number, (sentence, gap) in enumerate(zip(sentences, self.gaps[1:], strict=True)):
-            touching = number > 0 and not self.gaps[number]
-            text += " " + sentence if touching and sentence and text and not _is_wide(text[-1]) else sentence
-            text += gap
+            touching = number > 0 and not self.gaps[number] and sentence and text
+            text += " " if touching and unicodedata.east_asian_width(text[-1]) not in ("W", "F") else ""
+            text += sentence + gap
         return text
-
-
-class Sentence(NamedTuple):
-    """Unit of translation: a line, or a sentence of it; `line` is the number of the line."""
-
-    text: str
-    heads: Heads | None
-    line: int
 
 
 class Segment(NamedTuple):
@@ -68,13 +60,12 @@ class SegmentedText(NamedTuple):
     layout: Layout
     sentences: list[list[Segment]]
 
-    def segments(self) -> list[Segment]:
-        return [segment for sentence in self.sentences for segment in sentence]
-
     def join(self, found: Iterator[list[Translation]], config: DecodingConfig) -> list[Translation]:
         """Join the translations of the segments, taken from an iterator, into those of the text."""
         sentences = [
-            join_translations([next(found) for _ in segments], config, join_texts=join_with_spaces)
+            join_translations(
+                [next(found) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
+            )
             for segments in self.sentences
         ]
         return join_translations(sentences, config, join_texts=self.layout.fill)
@@ -89,41 +80,33 @@ class Segmenter:
         self._max_length = max_length
 
     def segment(
-        self,
-        texts: Sequence[str],
-        source_features: Sequence[Heads | None],
-        first_line: int,
-        *,
-        splitter: Callable[[str], Layout],
+        self, texts: Sequence[str], heads: Sequence[Heads | None], first_line: int, *, splitter: Callable[[str], Layout]
     ) -> Iterator[SegmentedText]:
         """Yield the segments of each text; a text that is too long raises its error after the texts before it."""
-        layouts, sentences = list(map(splitter, texts)), []
-        for line, (layout, text, heads) in enumerate(zip(layouts, texts, source_features, strict=True), first_line):
-            parts = _split_heads(heads, text, layout.sentences)
-            sentences += [Sentence(*one, line) for one in zip(layout.sentences, parts, strict=True)]
-        segments = self._segments(sentences, is_split=splitter is not whole_text)
-        for layout in layouts:
-            yield SegmentedText(layout, [next(segments) for _ in layout.sentences])
+        layouts, is_split = list(map(splitter, texts)), splitter is not whole_text
+        encoded = iter(self._encode([sentence for layout in layouts for sentence in layout.sentences]))
+        for line, (layout, text, tree) in enumerate(zip(layouts, texts, heads, strict=True), first_line):
+            trees = _split_heads(tree, text, layout.sentences)
+            segments = [
+                self._segments(sentence, next(encoded), own, line=line, is_split=is_split)
+                for sentence, own in zip(layout.sentences, trees, strict=True)
+            ]
+            yield SegmentedText(layout, segments)
 
-    def _segments(self, sentences: Sequence[Sentence], *, is_split: bool) -> Iterator[list[Segment]]:
-        """Yield the segments of each sentence: none of an empty one, several of one that is too long."""
-        encoded = self._encode([sentence.text for sentence in sentences])
-        for ids, sentence in zip(encoded, sentences, strict=True):
-            if len(ids) > self._max_length:
-                yield self._split_long(sentence, len(ids), is_split=is_split)
-            else:
-                yield [Segment(ids, sentence.heads)] * bool(ids)
-
-    def _split_long(self, sentence: Sentence, length: int, *, is_split: bool) -> list[Segment]:
-        """Split a sentence that is too long, with a warning."""
-        check_line_length(MAX_LINE_LENGTH, length, sentence.line)
-        parts = split_long_text(sentence.text, lambda text: len(self._encode([text])[0]) <= self._max_length)
-        heads = _split_heads(sentence.heads, sentence.text, parts)
-        segments = [Segment(*one) for one in zip(self._encode(parts), heads, strict=True) if one[0]]
-        beginning = f"a sentence of {length} tokens is" if is_split else f"{length} tokens are"
+    def _segments(
+        self, sentence: str, ids: list[int], heads: Heads | None, *, line: int, is_split: bool
+    ) -> list[Segment]:
+        """Return the segments of a sentence: none of an empty one; several, with a warning, of one that is too long."""
+        if len(ids) <= self._max_length:
+            return [Segment(ids, heads)] * bool(ids)
+        check_line_length(MAX_LINE_LENGTH, len(ids), line)
+        parts = split_long_text(sentence, lambda text: len(self._encode([text])[0]) <= self._max_length)
+        trees = _split_heads(heads, sentence, parts)
+        segments = [Segment(*one) for one in zip(self._encode(parts), trees, strict=True) if one[0]]
+        beginning = f"a sentence of {len(ids)} tokens is" if is_split else f"{len(ids)} tokens are"
         name, remedy = ("it", "") if is_split else ("the line", "; split it by sentences")
         warn(
-            f"line {sentence.line}: {beginning} too long to be translated at once (at most {self._max_length}); "
+            f"line {line}: {beginning} too long to be translated at once (at most {self._max_length}); "
             f"{name} was translated in {len(segments)} segments{remedy}",
             TranslationWarning,
         )
@@ -208,7 +191,3 @@ def _middle_break(text: str) -> tuple[int, int]:
         if places:
             return min(places, key=lambda span: abs(span[0] - middle))
     return len(text) // 2, len(text) // 2
-
-
-def _is_wide(character: str) -> bool:
-    return unicodedata.east_asian_width(character) in ("W", "F")

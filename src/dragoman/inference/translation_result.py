@@ -83,11 +83,6 @@ def join_translations(
     return [_join(ranked, config, text=join_texts([one.text for one in ranked])) for ranked in ranks]
 
 
-def join_with_spaces(texts: Sequence[str]) -> str:
-    """Join the texts that are not empty with spaces."""
-    return " ".join(text for text in texts if text)
-
-
 def _join(parts: Sequence[Translation], config: DecodingConfig, *, text: str) -> Translation:
     hypotheses = [part.hypothesis for part in parts]
     log_prob = sum(one.log_prob for one in hypotheses)

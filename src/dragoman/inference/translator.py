@@ -1,25 +1,30 @@
-"""Translator: texts in, translations out."""
+"""Translator: texts in, translations out, searched for or (as pseudo-data) sampled."""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from copy import copy
 from typing import Any, TypedDict, Unpack, final, overload
 
-from dragoman.config import merge, parse
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding.config import DecodingConfig, DecodingMethod, LengthPenalty, LengthPenaltyKind
-from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.config import (
+    DecodingConfig,
+    DecodingMethod,
+    LengthPenalty,
+    LengthPenaltyKind,
+    SamplingConfig,
+    replace_options,
+)
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, warn
-from dragoman.inference.backends import as_backend
+from dragoman.inference.backends.protocol import as_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
-from dragoman.inference.engine_thread import Engine, RequestRunner
-from dragoman.inference.length_batches import BATCH_TOKENS, require_list, run_in_batches
-from dragoman.inference.scheduler import Request
+from dragoman.inference.engine_thread import RequestRunner
+from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, require_list, run_in_batches
+from dragoman.inference.scheduler import Request, run_requests
 from dragoman.inference.text_segmentation import (
     MAX_LINE_LENGTH,
-    Segment,
     SegmentedText,
     Segmenter,
     Split,
@@ -51,6 +56,15 @@ class DecodingOptions(TypedDict, total=False):
     max_length_ratio: float | None
 
 
+class TranslationOptions(DecodingOptions, total=False):
+    """Keyword arguments of `Translator.translate`."""
+
+    first_line: int
+    source_features: TextFeatures | None
+    split: Split | None
+    language: str | None
+
+
 @final
 class Translator:
     """Encoder-decoder model with its tokenizer. It may be used by several threads.
@@ -69,12 +83,10 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         max_segment_length: int = MAX_SEGMENT_LENGTH,
         config: DecodingConfig = _DEFAULT_CONFIG,
-        engine: Engine | None = None,
     ) -> None:
         """`batch_tokens` bounds the source tokens of a batch, padding included.
 
-        The model is an `InferenceBackend`, or an `EncoderDecoder` of PyTorch on `device`. With an engine, requests go
-        there.
+        The model is an `InferenceBackend`, or an `EncoderDecoder` of PyTorch on `device`.
         """
         self.model = model
         self.tokenizer = tokenizer
@@ -82,7 +94,7 @@ class Translator:
         self.config = config
         self.backend = as_backend(model, tokenizer=tokenizer, device=device)
         self.device = self.backend.device
-        self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens, engine=engine)
+        self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens)
         self._concurrent: Translator | None = None
         self._positions = self.backend.max_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
@@ -92,34 +104,14 @@ class Translator:
         """Tokens of the longest text that is translated at once; longer ones are translated in segments."""
         self._segmenter = Segmenter(tokenizer.source, max_length=self.max_segment_length)
 
-    def fits_model(self, text: str) -> bool:
-        """Return whether a text is translated at once and not in segments."""
-        return len(self.tokenizer.source.encode(text)) <= self.max_segment_length
-
     @overload
     def translate(  # type: ignore[overload-overlap]  # a string is a sequence of strings, too
-        self,
-        texts: str,
-        config: DecodingConfig | None = ...,
-        *,
-        first_line: int = ...,
-        source_features: TextFeatures | None = ...,
-        split: Split | None = ...,
-        language: str | None = ...,
-        **options: Unpack[DecodingOptions],
+        self, texts: str, config: DecodingConfig | None = ..., **options: Unpack[TranslationOptions]
     ) -> TranslationResult: ...
 
     @overload
     def translate(
-        self,
-        texts: Sequence[str],
-        config: DecodingConfig | None = ...,
-        *,
-        first_line: int = ...,
-        source_features: TextFeatures | None = ...,
-        split: Split | None = ...,
-        language: str | None = ...,
-        **options: Unpack[DecodingOptions],
+        self, texts: Sequence[str], config: DecodingConfig | None = ..., **options: Unpack[TranslationOptions]
     ) -> list[TranslationResult]: ...
 
     def translate(
@@ -146,7 +138,7 @@ class Translator:
         ConfigError on invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid
         source features, and MissingExtraError where the splitter is not installed.
         """
-        config = self.decoding_config(base=config, **options)
+        config = replace_options(config or self.config, options)
         given, splitter = [texts] if isinstance(texts, str) else texts, build_splitter(split, language)
         heads = self._check_features(given, source_features, first_line)
         lines = list(self._segmenter.segment(given, heads, first_line, splitter=splitter))
@@ -158,13 +150,17 @@ class Translator:
     async def translate_async(
         self, texts: str | Sequence[str], config: DecodingConfig | None = None, **options: Any
     ) -> TranslationResult | list[TranslationResult]:
-        """Translate as `translate` does, in one running batch with all other concurrent calls."""
+        """Translate as `translate` does, in one running batch with all other concurrent calls, from any thread.
+
+        Calls that ask for too much at a time wait.
+        """
         with self._runner.lock:
             if self._concurrent is None:
-                self._concurrent = self._copy(self.model, engine=self._runner.start_engine())
-        concurrent = self._concurrent
+                self._concurrent = copy(self)
+                self._concurrent._runner = self._runner.with_engine()
+        translate: Any = self._concurrent.translate
         found: TranslationResult | list[TranslationResult] = await asyncio.to_thread(
-            lambda: concurrent.translate(texts, config, **options)
+            translate, texts, config, **options
         )
         return found
 
@@ -184,7 +180,7 @@ class Translator:
         With continuous batching a line is read whenever one has been yielded, and the batch never runs empty;
         otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
         """
-        config, splitter = self.decoding_config(base=config, **options), build_splitter(split, language)
+        config, splitter = replace_options(config or self.config, options), build_splitter(split, language)
         if not self._runner.runs_continuously:
             for first_line, texts, some in read_chunks(lines, source_features, size=chunk):
                 yield from self.translate(
@@ -202,29 +198,6 @@ class Translator:
 
         for number, found in enumerate(self._runner.stream(jobs(), ahead=chunk), start=1):
             yield self._join(pending.popleft(), map(self._translations, found), config, number)
-
-    def decoding_config(self, *, where: str = "", base: DecodingConfig | None = None, **options: Any) -> DecodingConfig:
-        """Return its configuration (or `base`) with the options that are not None in place of its own.
-
-        Raises ConfigError, whose message begins with `where`.
-        """
-        given = {name: value for name, value in options.items() if value is not None}
-        config = base or self.config
-        if not given:
-            return config
-        tree = merge(config.model_dump(), given)
-        if given.get("length_penalty_kind", config.length_penalty_kind) != config.length_penalty_kind:
-            tree["length_penalty"] = given.get("length_penalty")  # an exponent belongs to its kind
-        return parse(DecodingConfig, tree, where=where)
-
-    @contextmanager
-    def concurrent(self) -> Iterator["Translator"]:
-        """Provide a translator whose texts, from any number of threads, run in one batch as they come.
-
-        Results do not depend on other callers; callers that ask for too much at a time wait.
-        """
-        with self._runner.start_engine() as engine:
-            yield self._copy(self.model, engine=engine)
 
     def score(
         self,
@@ -244,23 +217,22 @@ class Translator:
             raise DataError(
                 f"{len(sources)} sources but {len(targets)} targets, from line {first_line} on; give one for each"
             )
-        heads = self._check_features(sources, source_features, first_line)
+        trees = self._check_features(sources, source_features, first_line)
         source_ids = self.tokenizer.source.encode_batch(list(sources))
         target_ids = self.tokenizer.target.encode_batch(list(require_list(targets)))
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
         for number, length in enumerate(lengths, start=first_line):
             check_line_length(self._positions or MAX_LINE_LENGTH, length, number)
 
-        def run(rows: list[int]) -> list[Hypothesis]:
-            return self.backend.score(
-                [source_ids[row] for row in rows],
-                [[*target_ids[row], EOS] for row in rows],
-                penalty=penalty or self.config.penalty,
-                source_features=[tree for row in rows if (tree := heads[row]) is not None],
-            )
+        def run(rows: list[tuple[list[int], list[int], Heads | None]]) -> list[Hypothesis]:
+            ids, targets, heads = zip(*rows, strict=True)
+            features = [one for one in heads if one is not None]
+            ended = [[*target, EOS] for target in targets]
+            return self.backend.score(ids, ended, penalty=penalty or self.config.penalty, source_features=features)
 
         with self._runner.lock, self.backend.inference_mode():
-            return run_in_batches(lengths, run, batch_tokens=self.batch_tokens)
+            rows = list(zip(source_ids, target_ids, trees, strict=True))
+            return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens)
 
     def score_stream(
         self,
@@ -275,17 +247,6 @@ class Translator:
             sources, targets = zip(*some, strict=True)
             yield from self.score(sources, targets, penalty=penalty, first_line=first_line, source_features=features)
 
-    def _copy(self, model: Any, *, engine: Engine | None = None) -> "Translator":
-        return Translator(
-            model,
-            self.tokenizer,
-            device=self.device,
-            batch_tokens=self.batch_tokens,
-            max_segment_length=self.max_segment_length,
-            config=self.config,
-            engine=engine,
-        )
-
     def _check_features(
         self, texts: Sequence[str], source_features: TextFeatures | None, first_line: int
     ) -> list[Heads | None]:
@@ -293,8 +254,17 @@ class Translator:
         return check_source_features(require_list(texts), source_features, first_line, needs_source_features=needed)
 
     def _requests(self, line: SegmentedText, config: DecodingConfig) -> list[Request]:
-        segments = line.segments()
-        return [Request(segment.ids, config, self._limit(segment, config), segment.heads) for segment in segments]
+        longest = config.max_length if self._positions is None else self._positions - 1
+        if config.min_length > longest:
+            raise ConfigError(
+                f"min_length = {config.min_length}: an output of this model has at most {longest} tokens; "
+                "lower min_length"
+            )
+        return [
+            Request(segment.ids, config, min(config.output_limit(len(segment.ids)), longest), segment.heads)
+            for sentence in line.sentences
+            for segment in sentence
+        ]
 
     def _join(
         self, line: SegmentedText, found: Iterator[list[Translation]], config: DecodingConfig, number: int
@@ -309,16 +279,34 @@ class Translator:
             )
         return result
 
-    def _limit(self, segment: Segment, config: DecodingConfig) -> int:
-        """Return the most output tokens of a segment."""
-        limit = config.output_limit(len(segment.ids))
-        if self._positions is not None and config.min_length > self._positions - 1:
-            raise ConfigError(
-                f"min_length = {config.min_length}: an output of this model has at most "
-                f"{self._positions - 1} tokens; lower min_length"
-            )
-        return limit if self._positions is None else min(limit, self._positions - 1)
-
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         side = self.tokenizer.target
         return [Translation(side.decode(one.tokens), one, tuple(side.ids_to_tokens(one.tokens))) for one in hypotheses]
+
+
+def sample_translations(
+    translator: Translator, texts: Iterable[str], config: SamplingConfig, *, chunk: int = STREAM_CHUNK
+) -> Iterator[str]:
+    """Yield one sampled translation of each text, in the memory of `chunk` of them: more varied than those of a search.
+
+    A translation depends on the seed and on the number of the text only. It is empty for an empty text, for one longer
+    than the model reads at once, and where the output did not end within its limit.
+    """
+    for first, some in number_chunks(texts, size=chunk, first=0):
+        yield from _sample_chunk(translator, some, config, first=first)
+
+
+def _sample_chunk(translator: Translator, texts: Sequence[str], config: SamplingConfig, *, first: int) -> list[str]:
+    decoding = translator.config.model_copy(update={"min_length": 0})
+    most = (translator.backend.max_length or decoding.max_length + 1) - 1
+    requests = {
+        row: Request(
+            ids, config, min(decoding.output_limit(len(ids)), most), start=OutputStart(key=(row, 0)), size=len(ids)
+        )
+        for row, ids in enumerate(translator.tokenizer.source.encode_batch(list(texts)), start=first)
+        if 0 < len(ids) <= translator.max_segment_length
+    }
+    with translator.backend.inference_mode():
+        found = run_requests(translator.backend, list(requests.values()), batch_tokens=translator.batch_tokens)
+    tokens = {row: one.tokens for row, [one] in zip(requests, found, strict=True) if one.finished}
+    return [translator.tokenizer.target.decode(tokens.get(first + row, ())) for row in range(len(texts))]

@@ -13,7 +13,7 @@ from torch import Tensor
 from dragoman.array_types import Float, Int
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
-from dragoman.decoding import score_targets
+from dragoman.decoding.forced_decoding import score_targets
 from dragoman.errors import DataError
 from dragoman.evaluation.alignment_error_rate import Links, alignment_agreement
 from dragoman.interpret.attention_heads import mean_over_heads

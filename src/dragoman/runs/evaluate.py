@@ -84,7 +84,7 @@ def analyse_run(
     worst: int,
 ) -> SystemAnalysis:
     """Translate the sources and analyze the outputs, with the attention of the `worst` sentences."""
-    found = [best for best, *_ in translator.translate(sources, translator.decoding_config(beam_size=beam))]
+    found = [best for best, *_ in translator.translate(sources, beam_size=beam)]
     outputs = [one.text for one in found]
     analysis = analyze_errors(
         name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
@@ -92,7 +92,7 @@ def analyse_run(
     passes = {
         bad.index: _record_attention(translator, bad.source, list(found[bad.index].hypothesis.tokens))
         for bad in analysis.worst
-        if bad.source.strip() and translator.fits_model(bad.source)
+        if bad.source.strip() and len(translator.tokenizer.source.encode(bad.source)) <= translator.max_segment_length
     }
     return SystemAnalysis(analysis, passes, outputs)
 

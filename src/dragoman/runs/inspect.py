@@ -16,13 +16,13 @@ from dragoman.data.readers.conllu import Heads
 from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding import DecodingConfig
+from dragoman.decoding.config import replace_options
 from dragoman.errors import DataError
 from dragoman.inference.check_source_features import check_source_features
-from dragoman.inference.classifier import Classifier
-from dragoman.inference.generator import Generator
+from dragoman.inference.classifier_and_tagger import Classifier, Tagger
+from dragoman.inference.generator import Generator, encode_prompts
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.question_answerer import QuestionAnswerer
-from dragoman.inference.tagger import Tagger
 from dragoman.inference.translator import MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.attention_recorder import Ids, as_module
 from dragoman.interpret.beam_tree import SearchRecord, record_search
@@ -161,7 +161,7 @@ def _explain_translation(
     heads = [one for one in checked if one is not None]
     search, target = None, request.target(number)
     if target is None:
-        config = translator.decoding_config(beam_size=request.beam)
+        config = replace_options(translator.config, {"beam_size": request.beam})
         search = _search_translation((cpu or translator).backend, ids, heads, config)
         output: Ids = list(search.best.tokens)
     else:
@@ -192,7 +192,8 @@ def _explain_continuation(generator: Generator, request: InspectionRequest, numb
     search, target = None, request.target(number)
     # A prompt is truncated to leave room for a new continuation; a given one must fit next to the whole prompt.
     room = max(1, generator.context - request.tokens) if target is None else None
-    (prompt,) = generator.encode_prompts([request.texts[number]], max_length=room)
+    texts = [request.texts[number]]
+    (prompt,) = encode_prompts(generator.tokenizer, texts, pairs=generator.pairs, max_length=room)
     ids = list(prompt.ids) if room is None else list(prompt.ids[-room:])
     if target is None:
         with generator.backend.inference_mode():

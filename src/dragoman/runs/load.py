@@ -12,8 +12,7 @@ from dragoman.data.shortlist import Shortlist
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, DataError, RunError, warn
 from dragoman.inference.backends import cpu_backend
-from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.inference.backends.cpu_ensemble import CpuEnsemble
+from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
 from dragoman.inference.chat_template import ChatTemplate
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.translator import Translator

@@ -13,9 +13,8 @@ from dragoman.data.readers.tagged import TaggedSentence
 from dragoman.evaluation import Score
 from dragoman.evaluation.classification_metrics import classification_scores
 from dragoman.evaluation.squad_metrics import span_scores
-from dragoman.inference.classifier import Classifier
+from dragoman.inference.classifier_and_tagger import Classifier, Tagger
 from dragoman.inference.question_answerer import QuestionAnswerer
-from dragoman.inference.tagger import Tagger
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, TaggingConfig
 from dragoman.tasks.head_task import HeadTask
 from dragoman.tasks.task import TaskDescription

@@ -3,7 +3,8 @@
 import pytest
 
 from dragoman.config import parse
-from dragoman.decoding import DecodingConfig, LengthPenalty
+from dragoman.decoding import DecodingConfig, LengthPenalty, SamplingConfig
+from dragoman.decoding.config import replace_options
 from dragoman.errors import ConfigError
 
 
@@ -49,3 +50,15 @@ def test_invalid_options_are_refused(tree, message):
 )
 def test_default_exponent_depends_on_the_kind(tree, expected):
     assert parse(DecodingConfig, tree).penalty == expected
+
+
+def test_options_replace_the_configuration():
+    own = DecodingConfig(beam_size=2, n_best=2, max_length_ratio=0.5, length_penalty=0.3)
+    assert replace_options(own, {"beam_size": None}) == own
+    assert replace_options(own, {"beam_size": 4}) == own.model_copy(update={"beam_size": 4})
+    limited = replace_options(own, {"max_length_offset": 7, "length_penalty_kind": "none"})
+    assert (limited.max_length_ratio, limited.max_length_offset) == (0.5, 7)
+    assert limited.penalty == LengthPenalty("none", 0.0)
+    assert replace_options(SamplingConfig(top_k=3), {"seed": 5}) == SamplingConfig(top_k=3, seed=5)
+    with pytest.raises(ConfigError, match="translate: n_best = 2 is more than a beam of 1"):
+        replace_options(own, {"beam_size": 1}, where="translate")

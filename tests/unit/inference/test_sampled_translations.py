@@ -8,8 +8,7 @@ import torch
 
 from dragoman.data.tokenizers import Tokenizer, WordConfig
 from dragoman.decoding import SamplingConfig
-from dragoman.inference.sampled_translations import sample_translations
-from dragoman.inference.translator import Translator
+from dragoman.inference.translator import Translator, sample_translations
 from dragoman.models.config import EncoderDecoderConfig
 from tests.random_models import NO_DROPOUT, random_transformer
 
@@ -44,7 +43,7 @@ def test_samples_depend_on_the_seed():
 
 def test_outputs_end_at_the_configured_limit():
     short = translator()
-    short.config = short.decoding_config(max_length_ratio=0.0, max_length_offset=1)
+    short.config = short.config.model_copy(update={"max_length_ratio": 0.0, "max_length_offset": 1})
     found = list(sample_translations(short, ["two dogs"] * 200, SamplingConfig(seed=1), chunk=100))
     assert max(len(text.split()) for text in found) == 1
     assert max(len(text.split()) for text in drawn(["two dogs"] * 200)) > 1

@@ -10,7 +10,8 @@ import torch
 
 import dragoman
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
-from dragoman.decoding import DecodingConfig, score_outputs
+from dragoman.decoding import DecodingConfig
+from dragoman.decoding.forced_decoding import score_outputs
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import TranslationResult, TranslationWarning, Translator
 from dragoman.models.config import (
@@ -81,19 +82,7 @@ def test_options_default_to_the_configuration(tokenizer):
     raw = translator(tokenizer, config=DecodingConfig(length_penalty_kind="none"))
     (scored,) = raw.score(TEXTS[:1], ["Hunde"])
     assert scored.score == scored.log_prob
-    with own.concurrent() as shared:
-        assert shared.config == SHORT
-
-
-def test_options_replace_the_configuration(tokenizer):
-    own = translator(tokenizer, config=SHORT)
-    assert own.decoding_config(beam_size=None) == SHORT
-    assert own.decoding_config(beam_size=4) == SHORT.model_copy(update={"beam_size": 4})
-    limited = own.decoding_config(max_length_offset=7, length_penalty_kind="none")
-    assert (limited.max_length_ratio, limited.max_length_offset) == (0.5, 7)
-    assert limited.penalty.kind == "none"
-    with pytest.raises(ConfigError, match="translate: n_best = 2 is more than a beam of 1"):
-        own.decoding_config(where="translate", beam_size=1)
+    assert asyncio.run(own.translate_async(TEXTS)) == plain.translate(TEXTS, SHORT)
 
 
 @pytest.mark.usefixtures("silently")
@@ -147,11 +136,6 @@ def test_min_length_beyond_the_positions_is_refused(tokenizer):
     few = translator(tokenizer, choices={"positions": LearnedConfig(max_length=12)})
     with pytest.raises(ConfigError, match="min_length = 12: an output of this model has at most 11 tokens"):
         few.translate(["a cat"], min_length=12)
-
-
-def test_fits_model(tokenizer):
-    few = translator(tokenizer, choices={"positions": LearnedConfig(max_length=12)})
-    assert [few.fits_model(text) for text in ("a cat", "two dogs and a cat sit by the sea")] == [True, False]
 
 
 @pytest.mark.parametrize("choices", [{}, {"positions": LearnedConfig(max_length=12)}, {"attention": MIXED}])
@@ -269,17 +253,16 @@ def test_threads_sharing_a_translator_equal_single_calls(tokenizer, silently, ba
     mine = translator(tokenizer, batch_tokens=batch_tokens)
     expected = {text: mine.translate([text], SHORT)[0] for text in TEXTS}
     found = {}
-    with mine.concurrent() as shared:
 
-        def ask(texts: list[str]) -> None:
-            found[tuple(texts)] = shared.translate(texts, SHORT)
+    def ask(texts: list[str]) -> None:
+        found[tuple(texts)] = asyncio.run(mine.translate_async(texts, SHORT))
 
-        asked = [TEXTS[start:] + TEXTS[:start] for start in range(len(TEXTS))]
-        threads = [threading.Thread(target=ask, args=(texts,)) for texts in asked]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    asked = [TEXTS[start:] + TEXTS[:start] for start in range(len(TEXTS))]
+    threads = [threading.Thread(target=ask, args=(texts,)) for texts in asked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert len(found) == len(TEXTS)
     for texts, lines in found.items():
         for text, translations in zip(texts, lines, strict=True):

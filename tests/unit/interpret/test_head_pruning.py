@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import parse
-from dragoman.decoding import score_targets
+from dragoman.decoding.forced_decoding import score_targets
 from dragoman.errors import ConfigError
 from dragoman.interpret import record
 from dragoman.interpret.attention_heads import apply_gates, open_gates, pruned_config, pruned_weights, select_heads

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dragoman.decoding import score_targets
+from dragoman.decoding.forced_decoding import score_targets
 from dragoman.interpret.attention_recorder import pad_sequences, record_pairs
 from dragoman.models.config import EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.nn.sparse.linformer import LinformerConfig

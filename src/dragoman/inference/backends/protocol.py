@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from dragoman.data.readers.conllu import Heads
@@ -50,3 +51,16 @@ class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
         The whole vocabulary counts.
         """
         ...
+
+
+def as_backend(model: Any, **options: Any) -> InferenceBackend[Any, Any]:
+    """Return a backend as it is, and a PyTorch model in a `TorchBackend` with the options.
+
+    PyTorch is imported for its own models only.
+    """
+    if isinstance(model, InferenceBackend):
+        return model
+    backend: InferenceBackend[Any, Any] = import_module("dragoman.inference.backends.torch_backend").TorchBackend(
+        model, **options
+    )
+    return backend

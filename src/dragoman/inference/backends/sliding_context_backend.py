@@ -13,11 +13,11 @@ from typing import Any, final
 
 import numpy as np
 
-from dragoman.array_types import Int
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.sampling import SamplingStep
-from dragoman.decoding.search_state_rows import RowBatch
+from dragoman.decoding.search_rows_and_tokens import RowBatch
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
+from dragoman.models.protocols import LastTokens
 
 
 def tokens_after_slide(context: int) -> int:
@@ -26,18 +26,10 @@ def tokens_after_slide(context: int) -> int:
 
 
 @dataclass(frozen=True)
-class SlidingMemory(RowBatch):
-    """Visible tokens of the prompts and the model's memory of them."""
-
-    visible: tuple[tuple[int, ...], ...]
-    memory: Any
-
-
-@dataclass(frozen=True)
 class SlidingState(RowBatch):
-    """Tokens that the model has read, and its memory and state after them."""
+    """Tokens that the model sees, and its memory and state after them; as a memory, the prompts without state."""
 
-    read: tuple[tuple[int, ...], ...]
+    seen: tuple[tuple[int, ...], ...]
     memory: Any
     state: Any
 
@@ -59,26 +51,26 @@ class SlidingContext:
     def inference_mode(self) -> AbstractContextManager[None]:
         return self.backend.inference_mode()
 
-    def encode(self, prompts: Sequence[TokenIds], source_features: Sequence[Any] = ()) -> SlidingMemory:
+    def encode(self, prompts: Sequence[TokenIds], source_features: Sequence[Any] = ()) -> SlidingState:
         """Read prompts of at least one token; of too long ones the last `kept` tokens."""
         assert not source_features, "prompts have no source features"
         shown = tuple(tuple(ids if len(ids) <= self.context else ids[-self.kept :]) for ids in prompts)
-        return SlidingMemory(shown, self.backend.encode(shown))
+        return SlidingState(shown, self.backend.encode(shown), None)
 
-    def start(self, memory: SlidingMemory, *, beam_size: int) -> SlidingState:
+    def start(self, memory: SlidingState, *, beam_size: int) -> SlidingState:
         assert beam_size == 1, "the context slides in sampling only"
-        read = tuple(ids[:-1] for ids in memory.visible)
+        read = tuple(ids[:-1] for ids in memory.seen)
         return SlidingState(read, memory.memory, self.backend.start(memory.memory, beam_size=1))
 
     def sample(
         self,
-        tokens: Int[np.ndarray, "batch 1"],
-        memory: SlidingMemory,  # noqa: ARG002  # the state holds the visible part
+        tokens: LastTokens,
+        memory: SlidingState,  # noqa: ARG002  # the state holds the visible part
         state: SlidingState,
         *,
         step: SamplingStep,
     ) -> NextTokens[Any]:
-        seen = tuple((*ids, token) for ids, token in zip(state.read, tokens[:, 0].tolist(), strict=True))
+        seen = tuple((*ids, token) for ids, token in zip(state.seen, tokens[:, 0].tolist(), strict=True))
         if any(len(ids) > self.context for ids in seen):
             seen, state = self._slide(seen, state)
         sampled, log_probs, after = self.backend.sample(tokens, state.memory, state.state, step=step)

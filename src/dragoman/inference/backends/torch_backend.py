@@ -1,4 +1,4 @@
-"""PyTorch backend, and how it pads batches and switches models to inference.
+"""PyTorch backend, and how it switches models to inference.
 
 Logits stay on the device of the model, and only the chosen tokens come back.
 """
@@ -13,7 +13,6 @@ from typing import Any, Self, final
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.array_types import Bool, Int, SourceFeatures
 from dragoman.data.datasets.source_token_features import Starts, build_source_features, word_start_mask
@@ -21,13 +20,12 @@ from dragoman.data.readers.conllu import Heads
 from dragoman.data.shortlist import Shortlist
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import LengthPenalty
-from dragoman.decoding.forced_decoding import score_outputs, score_tokens
+from dragoman.decoding.forced_decoding import pad_batch, score_outputs, score_tokens
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.decoding.torch_logits_operations import TorchOperations, top_k_tokens
 from dragoman.inference.backends.protocol import Sources, TokenIds
-from dragoman.inference.length_batches import run_in_batches
 from dragoman.models.protocols import LastTokens, TopK, needs_source_features, source_arguments
 from dragoman.models.special_symbols import EOS, PAD
 
@@ -44,31 +42,6 @@ def inference_mode(model: object) -> Iterator[None]:
         finally:
             if module is not None:
                 module.train()
-
-
-def pad_batch(
-    rows: Sequence[Sequence[int]], *, device: torch.device
-) -> tuple[Int[Tensor, "batch places"], Int[Tensor, " batch"]]:
-    """Return ids padded at the end, and their lengths."""
-    ids = [torch.tensor(row, dtype=torch.long) for row in rows]
-    padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
-    return padded.to(device), torch.tensor([len(row) for row in rows], device=device)
-
-
-def predict_probabilities(
-    model: Any, rows: Sequence[Sequence[int]], *, device: torch.device, batch_tokens: int
-) -> list[Tensor]:
-    """Return the probabilities of the labels for each row of ids, in double precision on the CPU.
-
-    The model is a `ModelWithHead`; with labels for each token, a row has positions and padding.
-    """
-
-    def run(batch: list[int]) -> Tensor:
-        logits: Tensor = model(*pad_batch([rows[row] for row in batch], device=device))
-        return logits.cpu().double().softmax(dim=-1)
-
-    with inference_mode(model):
-        return run_in_batches([len(row) for row in rows], run, batch_tokens=batch_tokens)
 
 
 @final

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from dragoman.decoding.numpy_logits_operations import top_k_sorted
 from dragoman.errors import RunError
-from dragoman.inference.backends.cpu_ensemble import CpuEnsemble, mean_probability
+from dragoman.inference.backends.cpu_backend import CpuEnsemble, mean_probability
 
 FEW = st.integers(-2, 2).map(np.float32)
 """Few distinct values, so that ties are common."""

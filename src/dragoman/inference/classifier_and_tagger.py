@@ -1,6 +1,6 @@
-"""Tagger: sentences in, a label for every word out."""
+"""Classifier and tagger: texts in, a label for each text or for each word out."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -10,11 +10,30 @@ from torch import Tensor
 from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.tagged import EncodedWords, encode_words
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.inference.backends.torch_backend import predict_probabilities
-from dragoman.inference.length_batches import BATCH_TOKENS, MAX_INPUT_LENGTH, limit_length, number_chunks, warn_input
+from dragoman.decoding.forced_decoding import pad_batch
+from dragoman.inference.backends.torch_backend import inference_mode
+from dragoman.inference.length_batches import (
+    BATCH_TOKENS,
+    MAX_INPUT_LENGTH,
+    number_chunks,
+    require_list,
+    run_in_batches,
+    warn_input,
+)
 
-_STREAM_CHUNK = 1024
-"""Sentences of a stream that are sorted and batched together."""
+_TEXTS_CHUNK = 4096
+"""Lines of a stream that are sorted, batched and classified together."""
+_SENTENCES_CHUNK = 1024
+"""Sentences of a stream that are sorted, batched and tagged together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """Most probable label of a text, its probability, and that of every label, most probable first."""
+
+    label: str
+    probability: float
+    probabilities: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +45,8 @@ class Tag:
     probability: float
 
 
-@final
-class Tagger:
-    """Model for token classification with its tokenizer and labels.
-
-    The result for a sentence does not depend on other sentences.
-    """
+class LabelPredictor:
+    """Base class of classifier and tagger: a model with its tokenizer and labels."""
 
     def __init__(
         self,
@@ -45,14 +60,68 @@ class Tagger:
     ) -> None:
         """The model, a `ModelWithHead`, is on `device`; `batch_tokens` bounds a batch, padding included.
 
-        Sentences of more than `max_length` tokens, symbols included, are tagged in segments.
+        The model reads at most `max_length` tokens at once, symbols included.
         """
         self.model = model
         self.tokenizer = tokenizer
         self.labels = labels
         self.device = torch.device(device)
         self.batch_tokens = batch_tokens
-        self.max_length = limit_length(model, max_length)
+        positions: int | None = getattr(model, "max_length", None)
+        self.max_length = max_length if positions is None else min(max_length, positions)
+
+    def _predict(self, encoded: Iterable[Sequence[int]]) -> list[Tensor]:
+        """Return the probabilities of the labels for each row of ids, in double precision on the CPU.
+
+        With labels for each token, a row has positions, symbols and padding included.
+        """
+        rows = [wrap_in_bos_eos(ids, max_length=self.max_length) for ids in encoded]
+
+        def run(batch: list[list[int]]) -> Tensor:
+            return self.model(*pad_batch(batch, device=self.device)).cpu().double().softmax(dim=-1)
+
+        with inference_mode(self.model):
+            return run_in_batches(rows, [len(row) for row in rows], run, batch_tokens=self.batch_tokens)
+
+
+@final
+class Classifier(LabelPredictor):
+    """Model for sequence classification with its tokenizer and labels.
+
+    The result for a text does not depend on other texts.
+    """
+
+    def classify(self, texts: Sequence[str], *, first_line: int = 1) -> list[Classification]:
+        """Return the label of each text, in order; an empty text has one too.
+
+        A text that is too long is truncated with an `InputWarning`; lines are numbered from `first_line`.
+        """
+        encoded = self.tokenizer.encode_batch(require_list(texts))
+        for number, ids in enumerate(encoded, start=first_line):
+            if len(ids) + 2 > self.max_length:
+                warn_input(
+                    f"line {number}: {len(ids) + 2} tokens exceed the limit of {self.max_length}; "
+                    "the end of the text is ignored"
+                )
+        return [self._classification(one.tolist()) for one in self._predict(encoded)]
+
+    def classify_stream(self, lines: Iterable[str], *, chunk: int = _TEXTS_CHUNK) -> Iterator[Classification]:
+        """Yield what `classify` returns, for any number of lines in the memory of `chunk` of them."""
+        for first_line, texts in number_chunks(lines, size=chunk):
+            yield from self.classify(texts, first_line=first_line)
+
+    def _classification(self, probabilities: Sequence[float]) -> Classification:
+        """Rank the labels; ties keep the order of the labels."""
+        ranked = sorted(zip(self.labels.names, probabilities, strict=True), key=lambda pair: -pair[1])
+        return Classification(*ranked[0], dict(ranked))
+
+
+@final
+class Tagger(LabelPredictor):
+    """Model for token classification with its tokenizer and labels.
+
+    The result for a sentence does not depend on other sentences.
+    """
 
     def tag(self, sentences: Sequence[Sequence[str]], *, first_line: int = 1) -> list[list[Tag]]:
         """Return the words of each sentence with their labels, in order.
@@ -78,7 +147,7 @@ class Tagger:
             results.append([Tag(word, *pair) for word, pair in zip(words, labels, strict=True)])
         return results
 
-    def tag_stream(self, sentences: Iterable[Sequence[str]], *, chunk: int = _STREAM_CHUNK) -> Iterator[list[Tag]]:
+    def tag_stream(self, sentences: Iterable[Sequence[str]], *, chunk: int = _SENTENCES_CHUNK) -> Iterator[list[Tag]]:
         """Yield what `tag` returns, for any number of sentences in the memory of `chunk` of them."""
         for first_line, some in number_chunks(sentences, size=chunk):
             yield from self.tag(some, first_line=first_line)
@@ -100,10 +169,8 @@ class Tagger:
         return segments
 
     def _tag_segments(self, segments: Sequence[EncodedWords]) -> list[list[tuple[str, float]]]:
-        rows = [wrap_in_bos_eos(segment.ids, max_length=self.max_length) for segment in segments]
         results = []
-        found = predict_probabilities(self.model, rows, device=self.device, batch_tokens=self.batch_tokens)
-        for segment, probabilities in zip(segments, found, strict=True):
+        for segment, probabilities in zip(segments, self._predict(one.ids for one in segments), strict=True):
             best = probabilities[torch.tensor(segment.first_tokens) + 1].max(dim=-1)  # after the begin symbol
             names = [self.labels.names[label] for label in best.indices.tolist()]
             results.append(list(zip(names, best.values.tolist(), strict=True)))

@@ -1,15 +1,40 @@
-"""Best next tokens of each hypothesis that the configuration allows."""
+"""Base of all searches: one row per sentence in each field of their states, and the best next tokens of a step."""
 
 import math
+from typing import Any, Self
 
 import numpy as np
 
 from dragoman.array_types import Int
 from dragoman.decoding.config import DecodingConfig
-from dragoman.models.protocols import Backend, M, S, TopK
+from dragoman.models.protocols import Backend, LastTokens, M, S, TopK
 from dragoman.models.special_symbols import BOS, EOS, PAD, UNK
 
 NEG_INF = np.float32(-math.inf)
+
+
+class RowBatch:
+    """Rows of sentences: arrays, tuples, None, or parts that have `select` and `concat` themselves."""
+
+    def select(self, rows: Int[np.ndarray, " kept"]) -> Self:
+        """Return these rows."""
+        return type(self)(*(_select(part, rows) for part in vars(self).values()))
+
+    def concat(self, other: Self) -> Self:
+        """Append the rows of the other."""
+        return type(self)(*map(_concat, vars(self).values(), vars(other).values()))
+
+
+def _select(part: Any, rows: Int[np.ndarray, " kept"]) -> Any:
+    if part is None or isinstance(part, np.ndarray):
+        return None if part is None else part[rows]
+    return tuple(part[row] for row in rows.tolist()) if isinstance(part, tuple) else part.select(rows)
+
+
+def _concat(part: Any, other: Any) -> Any:
+    if part is None or isinstance(part, np.ndarray):
+        return None if part is None else np.concatenate([part, other])
+    return part + other if isinstance(part, tuple) else part.concat(other)
 
 
 def suppressed_tokens(length: int, *, min_length: int, allow_unk: bool) -> list[int]:
@@ -19,7 +44,7 @@ def suppressed_tokens(length: int, *, min_length: int, allow_unk: bool) -> list[
 
 def next_tokens(
     model: Backend[M, S],
-    tokens: Int[np.ndarray, "batch beam"],
+    tokens: LastTokens,
     memory: M,
     state: S,
     *,
