@@ -17,7 +17,7 @@ from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.decoding import DecodingConfig
 from dragoman.inference import Translation, Translator
 from dragoman.inference.backends.cpu_backend import instruction_sets
-from dragoman.inference.engine_thread import Engine, RequestRunner
+from dragoman.inference.engine_thread import Engine
 from dragoman.inference.scheduler import Request
 
 COMPUTE_TYPES = ("float32", "int8")
@@ -48,7 +48,7 @@ def in_engine(translator: Translator, texts: Sequence[str], settings: DecodingCo
     found: dict[int, Row] = {}
     with Engine(translator.backend, max_tokens=MAX_TOKENS) as engine:
         shared = Translator(translator.model, translator.tokenizer)
-        shared._runner = RequestRunner(translator.backend, batch_tokens=MAX_TOKENS, engine=engine)
+        shared._run = engine.run
 
         def call(number: int) -> None:
             generator = random.Random(number)

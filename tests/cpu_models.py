@@ -31,7 +31,7 @@ from dragoman.nn.attention_score_functions import DotConfig, ScaledDotConfig, Sc
 from tests.random_models import NO_DROPOUT, random_causal, random_transformer
 
 cpu = pytest.importorskip(
-    "dragoman_cpu", reason="the compiled core is not installed; `make test` builds it where a C++17 compiler is"
+    "dragoman_cpu", reason="the CPU library is not installed; `make test` builds it where a C++17 compiler is"
 )
 
 VOCABULARY, SOURCE_VOCABULARY = 71, 43

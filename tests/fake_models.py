@@ -84,8 +84,8 @@ class PrefixModel:
     def log_probs(self, source: Sequence[int], prefix: Sequence[int]) -> list[float]:
         """Return the log-probabilities after a prefix by definition, in double precision."""
         logits = self.logits(source, prefix)
-        normaliser = math.log(math.fsum(math.exp(logit) for logit in logits))
-        return [logit - normaliser for logit in logits]
+        normalizer = math.log(math.fsum(math.exp(logit) for logit in logits))
+        return [logit - normalizer for logit in logits]
 
     def encode(self, source: Tensor, lengths: Tensor) -> Sources:
         rows = zip(source.tolist(), lengths.tolist(), strict=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file, save_file
 
-pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
+pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed")
 
 from dragoman.cpu_library import INSTRUCTION_SET
 from dragoman.data.readers.line_reader import read_lines

@@ -16,7 +16,7 @@ from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
 from tests.parity.test_cpu_translation import SETTINGS, assert_alike, texts
 from tests.untrained_runs import finished_run, write_pairs
 
-pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
+pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed")
 # What random networks write often reaches its limit, which these tests are not about.
 pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")
 
@@ -37,21 +37,21 @@ def by_pytorch(runs: list[Path]) -> Translator:
     return slow
 
 
-def by_the_core(runs: list[Path], **options: object) -> Translator:
+def on_the_cpu(runs: list[Path], **options: object) -> Translator:
     fast: Translator = dragoman.load(runs[0], ensemble=runs[1:], device="cpu", **options)
     assert isinstance(fast.model, CpuEnsemble)
     return fast
 
 
 def test_translations_and_scores_equal_pytorch(runs):
-    assert_alike(by_the_core(runs, batch_tokens=41), by_pytorch(runs))
+    assert_alike(on_the_cpu(runs, batch_tokens=41), by_pytorch(runs))
 
 
 @pytest.mark.parametrize("compute", ["float32", "int8"])
 def test_translations_do_not_depend_on_the_batch(runs, tmp_path, compute):
     for run in runs:
         export_run(run, tmp_path / compute / run.name, compute_type=compute)
-    translator = by_the_core([tmp_path / compute / run.name for run in runs], batch_tokens=37)
+    translator = on_the_cpu([tmp_path / compute / run.name for run in runs], batch_tokens=37)
     lines = [line for line in texts(23) if line]
     together = translator.translate(lines, SETTINGS[1])
     order = random.Random(7).sample(range(len(lines)), len(lines))
@@ -71,7 +71,7 @@ def test_members_share_one_shortlist(runs, tmp_path):
     assert [one.hypothesis.score for one in found[0]] == pytest.approx(
         [one.hypothesis.score for one in found[1]], abs=1e-4
     )
-    freely = by_the_core(runs).translate(texts(9), SETTINGS[1])
+    freely = on_the_cpu(runs).translate(texts(9), SETTINGS[1])
     assert [one.text for one in found[0]] != [one[0].text for one in freely]
 
 

@@ -14,7 +14,7 @@ from tests.untrained_runs import PAIRS, finished_language_model
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
+pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed")
 
 PROMPTS = ["two dogs", "", "a cat sits by the sea and the dogs play", "s"]
 TEXTS = [text for pair in PAIRS for text in pair] + ["two cats sit by the sea and the dog plays by the other sea"]

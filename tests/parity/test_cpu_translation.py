@@ -18,7 +18,7 @@ from dragoman.runs.export import export_run
 from dragoman.runs.load import apply_shortlist, load_torch_model
 from tests.untrained_runs import PAIRS, finished_run, write_pairs
 
-pytest.importorskip("dragoman_cpu", reason="the compiled core is not installed")
+pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed")
 
 WORDS = " ".join(PAIRS[0] + PAIRS[1]).split()
 MODELS = {

@@ -14,7 +14,7 @@ from dragoman.models.weight_storage import get_weights, save_tensors
 from dragoman.runs.export import export_run
 from dragoman.runs.inspect import InspectionRequest, inspect_run
 from dragoman.runs.load import load_torch_model
-from tests.cpu_models import initialized_model  # skips where the core is not installed
+from tests.cpu_models import initialized_model  # skips where the CPU library is not installed
 from tests.untrained_runs import PAIRS, finished_run
 
 SIZES = {"d_model": 48, "num_heads": 6, "d_ff": 67, "encoder_layers": 2, "decoder_layers": 3}
@@ -43,8 +43,8 @@ def exported(place: Path, model: dict[str, Any], compute: Any) -> Path:
 def test_rounded_inputs_equal_the_cpu_library(tmp_path, model, compute):
     """Results agree until a number rounds to the other side, which moves all later numbers by a step."""
     path = exported(tmp_path, model, compute)
-    translator, core = load_torch_model(path, device="cpu"), dragoman.load(path, device="cpu").model
-    expected = torch.from_numpy(core.log_probs(SOURCE, OUTPUT))
+    translator, on_cpu = load_torch_model(path, device="cpu"), dragoman.load(path, device="cpu").model
+    expected = torch.from_numpy(on_cpu.log_probs(SOURCE, OUTPUT))
 
     def error() -> float:
         (passed,) = record_pairs(translator.model, [SOURCE], [OUTPUT])
@@ -52,24 +52,24 @@ def test_rounded_inputs_equal_the_cpu_library(tmp_path, model, compute):
 
     as_stored = error()
     with round_activations(translator.model, compute):
-        as_the_core = error()
+        rounded = error()
     assert error() == as_stored  # nothing is left behind
-    assert as_the_core < as_stored / 20
+    assert rounded < as_stored / 20
 
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # an untrained model has no end
 @pytest.mark.parametrize("compute", ["int8", "bfloat16"])
 def test_explanations_of_exports_match_the_cpu_library(tmp_path, compute):
     path, (text, target) = exported(tmp_path, {}, compute), PAIRS[0]
-    core = dragoman.load(path, device="cpu")
+    on_cpu = dragoman.load(path, device="cpu")
     found = inspect_run(path, InspectionRequest([text]), device="cpu")
     assert ("translation, beam and probabilities", f"computed by the CPU backend in {compute}") in found.facts
-    [seen], [[best]] = [one.search for one in found.explanations], core.translate([text])
+    [seen], [[best]] = [one.search for one in found.explanations], on_cpu.translate([text])
     assert seen.best.tokens == best.hypothesis.tokens
     totals = [seen.tree.steps[step][at].total for step, at in enumerate(seen.best_path)]
     assert totals[-1] == pytest.approx(best.hypothesis.log_prob, abs=1e-4)
     (one,) = inspect_run(path, InspectionRequest([text], targets=[target]), device="cpu").explanations
-    [scored] = core.score([text], [target])
+    [scored] = on_cpu.score([text], [target])
     assert [step.log_prob for step in one.predictions] == pytest.approx(scored.token_log_probs, abs=1e-4)
     for weights_of_kind in one.forward_pass.weights.values():
         assert weights_of_kind.sum(dim=-1).sub(1).abs().max() < 1e-5

@@ -101,8 +101,8 @@ def test_decoder_without_attention_equals_pytorch(cell, implementation):
             columns.append(output)
         mine = torch.stack(columns, dim=1)
     torch.testing.assert_close(mine, theirs, **CLOSE)
-    learnt = [embedded, model.encoder.layers[0].layer.weight_hh_l0, model.bridges[0].hidden.weight]
-    torch.testing.assert_close(gradients(mine, learnt), gradients(theirs, learnt), **CLOSE)
+    trained = [embedded, model.encoder.layers[0].layer.weight_hh_l0, model.bridges[0].hidden.weight]
+    torch.testing.assert_close(gradients(mine, trained), gradients(theirs, trained), **CLOSE)
 
 
 def reference_decoder(model: RecurrentEncoderDecoder, cell: str, weigh_words) -> Tensor:

@@ -113,8 +113,7 @@ class BeamSearch(Generic[M, S]):
             empty_finished(len(limits), beam_size),
         )
         self._active = added if self._active is None else self._active.concat(added)
-        added_ids: list[int] = ids.tolist()
-        return added_ids
+        return ids.tolist()
 
     def step(self) -> dict[int, list[Hypothesis]]:
         """Extend every hypothesis by one token and return the hypotheses of the sentences completed, by their ids.

@@ -55,7 +55,7 @@ class _Output:
 @final
 @dataclass(frozen=True)
 class _Active(RowBatch, Generic[M, R]):
-    """Active sentences with their latest tokens."""
+    """Active sentences with their latest tokens, and their outputs so far."""
 
     ids: Int[np.ndarray, " kept"]
     lengths: Int[np.ndarray, " kept"]
@@ -63,51 +63,46 @@ class _Active(RowBatch, Generic[M, R]):
     tokens: Int[np.ndarray, " kept"]
     memory: M
     state: R
+    outputs: tuple[_Output, ...]
 
 
 @final
 class SingleOutputSearch(Generic[M, R]):
     """Search that extends one hypothesis per sentence; its methods are those of `BeamSearch`."""
 
-    def __init__(
-        self, model: Any, choose: Callable[[_Active[M, R], list[_Output]], NextTokens[R]], penalty: LengthPenalty
-    ) -> None:
+    def __init__(self, model: Any, choose: Callable[[_Active[M, R]], NextTokens[R]], penalty: LengthPenalty) -> None:
         self._model = model
         self._choose = choose
         self._penalty = penalty
         self._active: _Active[M, R] | None = None
-        self._outputs: dict[int, _Output] = {}
         self._next_id = 0
 
     def __len__(self) -> int:
-        return len(self._outputs)
+        return 0 if self._active is None else len(self._active.ids)
 
     def add(self, memory: M, *, limits: Int[np.ndarray, " batch"], starts: Sequence[OutputStart]) -> list[int]:
         ids = np.arange(self._next_id, self._next_id + len(limits))
         self._next_id += len(limits)
         state = self._model.start(memory, beam_size=1)
         tokens = np.array([start.token for start in starts])
-        added = _Active(ids, np.zeros_like(ids), limits, tokens, memory, state)
+        outputs = tuple(_Output(start, None if start.observe is None else start.observe()) for start in starts)
+        added = _Active(ids, np.zeros_like(ids), limits, tokens, memory, state, outputs)
         self._active = added if self._active is None else self._active.concat(added)
-        added_ids: list[int] = ids.tolist()
-        for sentence_id, start in zip(added_ids, starts, strict=True):
-            self._outputs[sentence_id] = _Output(start, None if start.observe is None else start.observe())
-        return added_ids
+        return ids.tolist()
 
     def step(self) -> dict[int, list[Hypothesis]]:
         active = self._active
         assert active is not None, "there is an active sentence"
-        outputs = [self._outputs[sentence_id] for sentence_id in active.ids.tolist()]
-        tokens, log_probs, state = self._choose(active, outputs)
+        tokens, log_probs, state = self._choose(active)
         cut = ((active.limits <= active.lengths) & (tokens != EOS)) | (log_probs == NEG_INF)
         complete = cut | (tokens == EOS)
-        columns = zip(outputs, tokens.tolist(), log_probs.tolist(), cut.tolist(), strict=True)
+        columns = zip(active.outputs, tokens.tolist(), log_probs.tolist(), cut.tolist(), strict=True)
         for row, (output, token, log_prob, is_cut) in enumerate(columns):
             if not is_cut:
                 output.tokens.append((token, log_prob))
                 if token != EOS and output.is_complete is not None and output.is_complete(token):
                     complete[row] = True
-        after = _Active(active.ids, active.lengths + 1, active.limits, tokens, active.memory, state)
+        after = _Active(active.ids, active.lengths + 1, active.limits, tokens, active.memory, state, active.outputs)
         return self._keep_active(after, complete)
 
     def remove(self, sentence_ids: Sequence[int]) -> None:
@@ -121,16 +116,14 @@ class SingleOutputSearch(Generic[M, R]):
             return {}
         rows = (~complete).nonzero()[0]
         self._active = active.select(rows) if len(rows) else None
-        return {
-            sentence_id: [build_hypothesis(self._outputs.pop(sentence_id).tokens, self._penalty)]
-            for sentence_id in active.ids[complete].tolist()
-        }
+        columns = zip(active.ids.tolist(), active.outputs, complete.tolist(), strict=True)
+        return {key: [build_hypothesis(output.tokens, self._penalty)] for key, output, is_over in columns if is_over}
 
 
 def greedy_search(model: Backend[M, S], *, config: DecodingConfig) -> SingleOutputSearch[M, S]:
     """Build a greedy search, without sentences."""
 
-    def choose(active: _Active[M, S], _outputs: list[_Output]) -> NextTokens[S]:
+    def choose(active: _Active[M, S]) -> NextTokens[S]:
         latest, lengths = active.tokens[:, None], active.lengths
         log_probs, ids, state = next_tokens(
             model, latest, active.memory, active.state, k=1, lengths=lengths, config=config
@@ -144,7 +137,8 @@ def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> 
     """Build a search that samples outputs; their score is the mean log-probability."""
     suppressed = suppressed_tokens(config.min_length, min_length=config.min_length, allow_unk=config.allow_unk)
 
-    def choose(active: _Active[M, R], outputs: list[_Output]) -> NextTokens[R]:
+    def choose(active: _Active[M, R]) -> NextTokens[R]:
+        outputs = active.outputs
         step = SamplingStep(
             config,
             suppress_tokens=suppressed,

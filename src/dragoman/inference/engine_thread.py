@@ -174,24 +174,15 @@ def _set_result(result: PendingResult, hypotheses: list[Hypothesis], error: Base
 
 @final
 class RequestRunner:
-    """Decodes the requests of a translator or generator, from any number of threads."""
+    """Decodes the requests of a translator or generator, from any number of threads, which take turns."""
 
-    def __init__(self, backend: AnyBackend, *, batch_tokens: int, engine: Engine | None = None) -> None:
-        """With an engine, requests go there; otherwise calls take turns."""
+    def __init__(self, backend: AnyBackend, *, batch_tokens: int) -> None:
         self.backend = backend
         self.lock = threading.RLock()
         self._batch_tokens = batch_tokens
-        self._engine = engine
-
-    @property
-    def runs_continuously(self) -> bool:
-        """True if a stream may run as one batch that requests enter and leave."""
-        return self._engine is None and self.backend.continuous_batching
 
     def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request of one configuration."""
-        if self._engine is not None:
-            return self._engine.run(requests)
         with self.lock, self.backend.inference_mode():
             return run_requests(self.backend, requests, batch_tokens=self._batch_tokens)
 
@@ -217,7 +208,6 @@ class RequestRunner:
             yield
         completed[0].get()
 
-    def with_engine(self) -> Self:
-        """Return a runner with an engine, which takes turns with the calls of this one."""
-        engine = Engine(self.backend, max_tokens=self._batch_tokens, lock=self.lock)
-        return type(self)(self.backend, batch_tokens=self._batch_tokens, engine=engine)
+    def start_engine(self) -> Engine:
+        """Start an engine that takes turns with the calls of this runner."""
+        return Engine(self.backend, max_tokens=self._batch_tokens, lock=self.lock)

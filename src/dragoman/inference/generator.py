@@ -218,11 +218,10 @@ class Generator:
     def _read_prompts(
         self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int = 0
     ) -> list[Prompt]:
-        if isinstance(config, SamplingConfig):
-            kept, longest = self._sliding.kept, self.context
-            return encode_prompts(self.tokenizer, prompts, pairs=self.pairs, max_length=longest, kept=kept, first=first)
-        longest = self.context - limits.max_new_tokens
-        return encode_prompts(self.tokenizer, prompts, pairs=self.pairs, max_length=longest, first=first)
+        sampled = isinstance(config, SamplingConfig)
+        longest = self.context if sampled else self.context - limits.max_new_tokens
+        kept = self._sliding.kept if sampled else None
+        return encode_prompts(self.tokenizer, prompts, pairs=self.pairs, max_length=longest, kept=kept, first=first)
 
     def _requests(self, prompt: Prompt, config: GenerationConfig, limits: Limits, number: int) -> list[Request]:
         """Return the requests for the samples, or the search, of a prompt with this number."""

@@ -8,9 +8,8 @@ from typing import Literal, NamedTuple, final
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, MissingExtraError, warn
-from dragoman.inference.translation_result import Translation, TranslationWarning, join_translations
+from dragoman.inference.translation_result import TranslationWarning
 
 Split = Literal["sentences"]
 """Units that texts are split into before they are translated."""
@@ -59,16 +58,6 @@ class SegmentedText(NamedTuple):
 
     layout: Layout
     sentences: list[list[Segment]]
-
-    def join(self, found: Iterator[list[Translation]], config: DecodingConfig) -> list[Translation]:
-        """Join the translations of the segments, taken from an iterator, into those of the text."""
-        sentences = [
-            join_translations(
-                [next(found) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
-            )
-            for segments in self.sentences
-        ]
-        return join_translations(sentences, config, join_texts=self.layout.fill)
 
 
 @final

@@ -31,7 +31,7 @@ from dragoman.inference.text_segmentation import (
     build_splitter,
     check_line_length,
 )
-from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning
+from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning, join_translations
 from dragoman.models.special_symbols import EOS
 
 _DEFAULT_CONFIG = DecodingConfig()
@@ -95,6 +95,7 @@ class Translator:
         self.backend = as_backend(model, tokenizer=tokenizer, device=device)
         self.device = self.backend.device
         self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens)
+        self._run = self._runner.run
         self._concurrent: Translator | None = None
         self._positions = self.backend.max_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
@@ -143,7 +144,7 @@ class Translator:
         heads = self._check_features(given, source_features, first_line)
         lines = list(self._segmenter.segment(given, heads, first_line, splitter=splitter))
         requests = [request for line in lines for request in self._requests(line, config)]
-        found = map(self._translations, self._runner.run(requests))
+        found = map(self._translations, self._run(requests))
         results = [self._join(line, found, config, number) for number, line in enumerate(lines, start=first_line)]
         return results[0] if isinstance(texts, str) else results
 
@@ -157,12 +158,9 @@ class Translator:
         with self._runner.lock:
             if self._concurrent is None:
                 self._concurrent = copy(self)
-                self._concurrent._runner = self._runner.with_engine()
+                self._concurrent._run = self._runner.start_engine().run
         translate: Any = self._concurrent.translate
-        found: TranslationResult | list[TranslationResult] = await asyncio.to_thread(
-            translate, texts, config, **options
-        )
-        return found
+        return await asyncio.to_thread(translate, texts, config, **options)
 
     def translate_stream(
         self,
@@ -181,7 +179,7 @@ class Translator:
         otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
         """
         config, splitter = replace_options(config or self.config, options), build_splitter(split, language)
-        if not self._runner.runs_continuously:
+        if not self.backend.continuous_batching:
             for first_line, texts, some in read_chunks(lines, source_features, size=chunk):
                 yield from self.translate(
                     texts, config, first_line=first_line, source_features=some, split=split, language=language
@@ -270,7 +268,13 @@ class Translator:
         self, line: SegmentedText, found: Iterator[list[Translation]], config: DecodingConfig, number: int
     ) -> TranslationResult:
         """Join the translations of the segments of a line, and warn where the best one was cut off."""
-        result = TranslationResult(line.join(found, config))
+        sentences = [
+            join_translations(
+                [next(found) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
+            )
+            for segments in line.sentences
+        ]
+        result = TranslationResult(join_translations(sentences, config, join_texts=line.layout.fill))
         if not result[0].hypothesis.finished:
             warn(
                 f"line {number}: the translation was cut off at its length limit ({len(result.tokens)} tokens); "

@@ -38,8 +38,7 @@ THREADS = "DRAGOMAN_THREADS"
 
 def unsupported_reason(config: Mapping[str, Any]) -> str | None:
     """Return why the library cannot compute a model of this configuration, or None; it must be importable."""
-    reason: str | None = import_module(cpu_library.MODULE).unsupported_reason(dict(config))
-    return reason
+    return import_module(cpu_library.MODULE).unsupported_reason(dict(config))
 
 
 def instruction_sets() -> tuple[str, ...]:
@@ -154,8 +153,7 @@ class CpuBackend(CpuModel):
     def step(
         self, tokens: LastTokens, memory: Any, state: Any
     ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], Any]:
-        found: tuple[Float[np.ndarray, "batch beam vocabulary"], Any] = self._model.step(_int32(tokens), memory, state)
-        return found
+        return self._model.step(_int32(tokens), memory, state)
 
     def top_k(
         self, tokens: LastTokens, memory: Any, state: Any, *, k: int, suppress_tokens: TokenIds = ()
@@ -164,11 +162,10 @@ class CpuBackend(CpuModel):
         # The library converts integers of other sizes one by one.
         suppressed = np.array(suppress_tokens, dtype=np.int32)
         try:
-            found: TopK[Any] = self._model.top_k(_int32(tokens), memory, state, k, suppressed)
+            return self._model.top_k(_int32(tokens), memory, state, k, suppressed)
         except ValueError as error:
             # Other refusals mean invalid arguments, an error of this program.
             raise (non_finite_logits_error() if "finite" in str(error) else error) from error
-        return found
 
     def log_probs(self, source: TokenIds, output: TokenIds) -> Float[np.ndarray, "steps vocabulary"]:
         """Return the log-probabilities of all tokens at each step of an output, its end symbol the last."""
@@ -226,8 +223,12 @@ class CpuEnsemble(CpuModel):
         found = []
         for begin in range(0, len(tokens), SENTENCES_PER_BLOCK):
             block = slice(begin, begin + SENTENCES_PER_BLOCK)
-            shortlists = None if memory.shortlists is None else memory.shortlists[block]
-            log_probs = _log_probs([one[block] for one in logits], shortlists)
+            with np.errstate(invalid="ignore"):
+                log_probs = mean_probability([one[block] for one in logits])
+            if np.isnan(log_probs).any():
+                raise non_finite_logits_error()
+            if memory.shortlists is not None:
+                log_probs = _restrict(log_probs, memory.shortlists[block])
             log_probs[..., list(suppress_tokens)] = -math.inf
             found.append(top_k_sorted(log_probs, min(k, log_probs.shape[-1])))
         best, ids = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -249,19 +250,10 @@ def mean_probability(logits: Sequence[Float[np.ndarray, "*rows vocabulary"]]) ->
     return most + np.log(sum(np.exp(one - most) for one in log_probs) / np.float32(len(logits)))
 
 
-def _log_probs(
-    logits: Sequence[Float[np.ndarray, "batch beam vocabulary"]], shortlists: Shortlists | None
+def _restrict(
+    log_probs: Float[np.ndarray, "batch beam vocabulary"], shortlists: Shortlists
 ) -> Float[np.ndarray, "batch beam vocabulary"]:
-    """Return the log-probabilities of the ensemble; those of the shortlist of a sentence, if any, sum to one.
-
-    Raises RunError where logits are not finite.
-    """
-    with np.errstate(invalid="ignore"):
-        log_probs = mean_probability(logits)
-    if np.isnan(log_probs).any():
-        raise non_finite_logits_error()
-    if shortlists is None:
-        return log_probs
+    """Restrict each sentence to its shortlist, whose probabilities then sum to one."""
     restricted = np.full_like(log_probs, -math.inf)
     for row, known, tokens in zip(restricted, log_probs, shortlists, strict=True):
         row[:, tokens] = known[:, tokens] - log_normalizers(known[:, tokens])[..., None]

@@ -60,7 +60,4 @@ def as_backend(model: Any, **options: Any) -> InferenceBackend[Any, Any]:
     """
     if isinstance(model, InferenceBackend):
         return model
-    backend: InferenceBackend[Any, Any] = import_module("dragoman.inference.backends.torch_backend").TorchBackend(
-        model, **options
-    )
-    return backend
+    return import_module("dragoman.inference.backends.torch_backend").TorchBackend(model, **options)
