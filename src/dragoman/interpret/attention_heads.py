@@ -98,11 +98,8 @@ def mean_over_heads(weights: AttentionMaps) -> Float[Tensor, "layers queries key
 
 def is_punctuation(tokens: Sequence[str]) -> Bool[Tensor, " tokens"]:
     """Mark tokens without letters and digits, except special symbols such as `<eos>`."""
-
-    def is_special(token: str) -> bool:
-        return len(token) > 2 and token[0] == "<" and token[-1] == ">"
-
-    return torch.tensor([not is_special(token) and not any(map(str.isalnum, token)) for token in tokens])
+    special = [len(token) > 2 and token[0] == "<" and token[-1] == ">" for token in tokens]
+    return torch.tensor([not (one or any(map(str.isalnum, token))) for one, token in zip(special, tokens, strict=True)])
 
 
 def _mean_over_queries(values: Float[Tensor, "layers heads queries"], weights: AttentionMaps) -> PerHead:
@@ -186,9 +183,17 @@ def head_importance(model: nn.Module, losses: Iterator[Float[Tensor, " rows"]]) 
     """
     totals = {kind: torch.zeros_like(gate) for kind, gate in open_gates(model).items()}
     gates: dict[tuple[AttentionKind, int], Float[Tensor, "rows heads"]] = {}
+
+    def open_row_gates(
+        key: tuple[AttentionKind, int], head_size: int, projection: nn.Module, arguments: tuple[Any, ...]
+    ) -> Any:
+        rows, _positions, width = arguments[0].shape
+        gates[key] = arguments[0].new_ones(rows, width // head_size).requires_grad_()
+        return _multiply_input(gates[key].repeat_interleave(head_size, dim=1)[:, None], projection, arguments)
+
     with torch.enable_grad(), ExitStack() as hooks:
         for kind, layer, attention in multi_head_attentions(model):
-            hook = partial(_open_row_gates, gates, (kind, layer), attention.head_size)
+            hook = partial(open_row_gates, (kind, layer), attention.head_size)
             hooks.enter_context(attention.output.register_forward_pre_hook(hook))
         for loss in losses:
             gradients = torch.autograd.grad(loss.sum(), list(gates.values()))
@@ -196,19 +201,6 @@ def head_importance(model: nn.Module, losses: Iterator[Float[Tensor, " rows"]]) 
                 totals[kind][layer] += gradient.abs().sum(dim=0)
             gates.clear()
     return {kind: total / total.norm(dim=1, keepdim=True).clamp(min=1e-12) for kind, total in totals.items()}
-
-
-def _open_row_gates(
-    gates: dict[tuple[AttentionKind, int], Float[Tensor, "rows heads"]],
-    key: tuple[AttentionKind, int],
-    head_size: int,
-    projection: nn.Module,
-    arguments: tuple[Any, ...],
-) -> tuple[Any, ...]:
-    """Forward pre-hook that stores open gates, one per row and head, for their gradients."""
-    rows, _, width = arguments[0].shape
-    gates[key] = arguments[0].new_ones(rows, width // head_size).requires_grad_()
-    return _multiply_input(gates[key].repeat_interleave(head_size, dim=1)[:, None], projection, arguments)
 
 
 def _multiply_input(

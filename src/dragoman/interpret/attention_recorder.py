@@ -142,10 +142,24 @@ def record(model: nn.Module) -> Iterator[Trace]:
     torch.Size([3, 1, 2, 5, 5])
     """
     trace = Trace()
+
+    @torch.inference_mode(mode=False)
+    @torch.no_grad()
+    def store(
+        kind: AttentionKind, layer: int, attention: AttentionModule, inputs: Any, options: Any, _: Tensor
+    ) -> None:
+        if isinstance(attention, SourceAttention):  # of a recurrent decoder, with one head
+            query, memory = inputs
+            weights = attention.weights(query, memory)[:, None]
+            mask = memory.mask.expand_as(weights)
+        else:
+            weights, mask = attention_maps(attention, *inputs, **options)
+        projected = isinstance(attention, MultiHeadAttention) and isinstance(attention.pattern, Linformer)
+        trace.calls.append(AttentionCall(kind, layer, weights.float().cpu(), mask.cpu(), projected))
+
     with ExitStack() as hooks:
         for kind, layer, attention in attention_modules(model):
-            hook = partial(_record_call, trace, kind, layer)
-            hooks.enter_context(attention.register_forward_hook(hook, with_kwargs=True))
+            hooks.enter_context(attention.register_forward_hook(partial(store, kind, layer), with_kwargs=True))
         yield trace
 
 
@@ -165,27 +179,6 @@ def attention_modules(model: nn.Module) -> Iterator[tuple[AttentionKind, int, At
             if attention is not None:
                 yield kind, counts[kind], attention
                 counts[kind] += 1
-
-
-def _record_call(
-    trace: Trace,
-    kind: AttentionKind,
-    layer: int,
-    attention: AttentionModule,
-    arguments: tuple[Any, ...],
-    keywords: dict[str, Any],
-    output: Tensor,  # noqa: ARG001
-) -> None:
-    """Forward hook that computes weights and mask again, outside of gradients."""
-    with torch.inference_mode(mode=False), torch.no_grad():
-        if isinstance(attention, SourceAttention):  # of a recurrent decoder, with one head
-            query, memory = arguments
-            weights = attention.weights(query, memory)[:, None]
-            mask = memory.mask.expand_as(weights)
-        else:
-            weights, mask = attention_maps(attention, *arguments, **keywords)
-        projected = isinstance(attention, MultiHeadAttention) and isinstance(attention.pattern, Linformer)
-        trace.calls.append(AttentionCall(kind, layer, weights.float().cpu(), mask.cpu(), projected))
 
 
 def attention_maps(

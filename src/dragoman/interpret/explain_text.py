@@ -23,14 +23,7 @@ from dragoman.interpret.attention_heads import (
     is_punctuation,
     rollout,
 )
-from dragoman.interpret.attention_recorder import (
-    AttentionKind,
-    BuildFeatures,
-    ForwardPass,
-    Ids,
-    eval_mode,
-    record,
-)
+from dragoman.interpret.attention_recorder import AttentionKind, BuildFeatures, ForwardPass, Ids, eval_mode, record
 from dragoman.interpret.attribution import (
     POINTS,
     OutcomeQuery,
@@ -151,9 +144,7 @@ def explain_translation(
     if not source:
         raise DataError("The text is empty. Give a text with at least one word.")
     query = query_translation(model, source, target, source_features=source_features)
-    forward_pass = record_query(query, source=(*source, EOS), target=(*target, EOS))
-    if log_probs is not None:
-        forward_pass = replace(forward_pass, log_probs=log_probs)
+    forward_pass = record_query(query, source=(*source, EOS), target=(*target, EOS), log_probs=log_probs)
     words = words_of_ids(tokenizer.source, source), words_of_ids(tokenizer.target, target)
     left_out = leave_one_out(
         model, source, target, source_words=words[0], target_words=words[1], source_features=source_features
@@ -208,17 +199,22 @@ def explain_continuation(
 
 
 @torch.no_grad()
-def record_query(query: OutcomeQuery, *, source: tuple[int, ...], target: tuple[int, ...]) -> ForwardPass:
-    """Record the forward pass of one text; the first outcomes of the query are the target."""
+def record_query(
+    query: OutcomeQuery, *, source: tuple[int, ...], target: tuple[int, ...], log_probs: Tensor | None = None
+) -> ForwardPass:
+    """Record the forward pass of one text; the first outcomes of the query are the target.
+
+    `log_probs` of another backend replace those of the model.
+    """
     with eval_mode(query.model), record(query.model) as trace:
-        log_probs = query.class_log_probs(query.rows(1))[0, : len(target)].cpu()
+        own = query.class_log_probs(query.rows(1))[0, : len(target)].cpu()
     return ForwardPass(
         source=source,
         target=target,
         weights={kind: trace.weights(kind)[:, 0] for kind in trace.kinds},
         masks={kind: trace.mask(kind)[:, 0] for kind in trace.kinds},
         projected=trace.projected_kinds,
-        log_probs=log_probs,
+        log_probs=own if log_probs is None else log_probs,
     )
 
 
@@ -275,7 +271,7 @@ def _alignments(
     """Yield the alignments by cross-attention, if there is any, and by leaving words out."""
     links = link_targets(left_out)
     if "cross" in forward_pass.weights:
-        choice = rank_alignment_heads([(forward_pass, source, target)], agreement_with([links]))[0].choice
+        ((choice, _), *_) = rank_alignment_heads([(forward_pass, source, target)], agreement_with([links]))
         weights = word_attention(forward_pass, choice, source=source, target=target)
         head = "mean of heads" if choice.head is None else f"head {choice.head + 1}"
         shifted = ", of the step after the word" if choice.shifted else ""

@@ -3,6 +3,7 @@ r"""Word alignments from attention weights, and from the predictions without eac
 Rows of weights are target words, columns source words; links are pairs (source word, target word).
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,15 +43,10 @@ def words_of_text(tokenizer: LanguageTokenizer, text: str) -> tuple[list[int], W
     """Return the ids of a text, and its words between white space; normalization may remove all tokens of a word."""
     ids, spans = tokenizer.encode_with_offsets(text)
     words = text.split()
-    word_of_character: list[int | None] = []
-    number, inside = -1, False
-    for character in text:
-        number += not character.isspace() and not inside
-        inside = not character.isspace()
-        word_of_character.append(number if inside else None)
+    word_of_character = {n: word for word, match in enumerate(re.finditer(r"\S+", text)) for n in range(*match.span())}
     positions: list[list[int]] = [[] for _ in words]
     for position, (begin, end) in enumerate(spans):
-        word = word_of_character[max(begin, end - 1)] if text else None
+        word = word_of_character.get(max(begin, end - 1))
         if word is not None:
             positions[word].append(position)
     return ids, Words(tuple(words), tuple(map(tuple, positions)))
@@ -176,18 +172,10 @@ def grow_diagonal(one: Links, other: Links) -> Links:
     return frozenset(links)
 
 
-@dataclass(frozen=True, slots=True)
-class RankedHead:
-    """Attention and the score of its alignment; higher is better."""
-
-    choice: AlignmentHead
-    score: float
-
-
 def rank_alignment_heads(
     pairs: Sequence[tuple[ForwardPass, Words, Words]], score: Callable[[list[WordWeights]], float]
-) -> list[RankedHead]:
-    """Rank all choices on sentence pairs (forward pass, source words, target words), best first.
+) -> list[tuple[AlignmentHead, float]]:
+    """Rank all choices on sentence pairs (forward pass, source words, target words), best first, with their scores.
 
     `score` evaluates the weights of all pairs: 1 - AER with a gold alignment, otherwise `agreement_with` the links of a
     model of the other direction, or of leaving words out. The agreement of target and source links within one map does
@@ -197,18 +185,15 @@ def rank_alignment_heads(
     if not pairs or "cross" not in pairs[0][0].weights:
         raise DataError("There is no cross-attention to rank. Use leave_one_out.")
     ranked = [
-        RankedHead(
-            choice, score([word_attention(one, choice, source=source, target=target) for one, source, target in pairs])
-        )
+        (choice, score([word_attention(one, choice, source=source, target=target) for one, source, target in pairs]))
         for choice in alignment_heads(pairs[0][0])
     ]
-    return sorted(ranked, key=lambda one: -one.score)
+    return sorted(ranked, key=lambda one: -one[1])
 
 
 def agreement_with(expected: Sequence[Links], link: LinkFunction | None = None) -> Callable[[list[WordWeights]], float]:
     """Return a score: the agreement of links, by default of `link_targets`, with other links of the same pairs."""
-    function = link or link_targets
-    return lambda maps: alignment_agreement([function(weights) for weights in maps], expected)
+    return lambda maps: alignment_agreement(list(map(link or link_targets, maps)), expected)
 
 
 @torch.no_grad()

@@ -115,16 +115,13 @@ def bench(
     model = _check_model(loaded, folder)
     sources = {batch_size: _sources(model, config, batch_size) for batch_size in config.batch_sizes}
     cpu_model = model.model if isinstance(model.model, CpuBackend) else None
-    used = torch.device(model.device)
-    if cpu_model is None:
-        precision: ComputeType = "float32"
-        threads = f", threads: {torch.get_num_threads()}" if str(model.device) == "cpu" else ""
-        backend, operations = f"PyTorch on {model.device}{threads}", peak_flops(used)
-    else:
-        precision = cpu_model.compute_type
+    precision: ComputeType = "float32" if cpu_model is None else cpu_model.compute_type
+    used, threads = torch.device(model.device), f", threads: {torch.get_num_threads()}"
+    backend = f"PyTorch on {model.device}{threads if used.type == 'cpu' else ''}"
+    if cpu_model is not None:
         backend = f"CPU library, {cpu_model.instruction_set}, threads: {cpu_model.threads}"
-        operations = peak_cpu_backend_ops(precision)
     cost = _step_cost(folder, precision, on_cpu_backend=cpu_model is not None)
+    operations = peak_flops(used) if cpu_model is None else peak_cpu_backend_ops(precision)
     machine = {"bytes_per_second": memory_bandwidth(used), "operations_per_second": operations}
     results = [
         _measure(model, config, batch, beam_size, cost, machine)

@@ -13,6 +13,8 @@ import torch
 from dragoman.errors import ConfigError
 
 UNITS: Final = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+PROCESS_STATUS: Final = Path("/proc/self/status")
+"""Memory counters of this process, which exclude the parent process, unlike those of `getrusage`."""
 CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 CGROUP_USAGE: Final = Path("/sys/fs/cgroup/memory.current")
 CGROUP_STATISTICS: Final = Path("/sys/fs/cgroup/memory.stat")
@@ -22,18 +24,18 @@ def peak_bytes(device: torch.device) -> int:
     """Return the peak memory of tensors on a GPU, or the peak resident memory of this process."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
-    peak = _process_bytes("VmHWM")
-    if peak is not None:
-        return peak
-    maximum = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return maximum if sys.platform == "darwin" else 1024 * maximum
+    peak = _read_bytes(PROCESS_STATUS, "VmHWM")
+    if peak is None:
+        maximum = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return maximum if sys.platform == "darwin" else 1024 * maximum
+    return peak
 
 
 def resident_bytes(device: torch.device) -> int:
     """Return the memory in use now, or its peak on systems that report nothing else."""
     if device.type == "cuda":
         return int(torch.cuda.memory_allocated(device))
-    resident = _process_bytes("VmRSS")
+    resident = _read_bytes(PROCESS_STATUS, "VmRSS")
     return peak_bytes(device) if resident is None else resident
 
 
@@ -42,8 +44,8 @@ def available_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    with suppress(OSError, ValueError):
-        limits.append(_read_kibibytes(Path("/proc/meminfo"), "MemAvailable"))
+    if (available := _read_bytes(Path("/proc/meminfo"), "MemAvailable")) is not None:
+        limits.append(available)
     with suppress(OSError, ValueError):  # a container without a limit has no number here
         limits.append(int(CGROUP_LIMIT.read_text()) - int(CGROUP_USAGE.read_text()) + _page_cache_bytes())
     return max(0, min(limits))
@@ -68,17 +70,11 @@ def format_bytes(size: float) -> str:
     return f"{size / 2**30:.2f} GiB" if abs(size) >= 2**30 else f"{size / 2**20:,.0f} MiB"
 
 
-def _process_bytes(name: str) -> int | None:
-    """Return a memory counter of this process on Linux; unlike `getrusage` it excludes the parent process."""
-    try:
-        return _read_kibibytes(Path("/proc/self/status"), name)
-    except (OSError, ValueError):
-        return None
-
-
-def _read_kibibytes(file: Path, name: str) -> int:
-    for line in file.read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            return 1024 * int(value.split()[0])
-    raise ValueError(f"{file} has no {name}")
+def _read_bytes(file: Path, name: str) -> int | None:
+    """Return a memory counter of Linux in bytes, or None on other systems."""
+    with suppress(OSError, ValueError):
+        for line in file.read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key == name:
+                return 1024 * int(value.split()[0])
+    return None

@@ -90,32 +90,31 @@ def count_flops(model: nn.Module) -> dict[Pass, int]:
 
 
 def _parts(model: nn.Module) -> dict[str, Sequence[nn.Module]]:
+    encoder: Sequence[nn.Module]
+    decoder: Sequence[nn.Module]
     match model:
-        case EncoderDecoderTransformer() | RecurrentEncoderDecoder():
-            encoder: Sequence[nn.Module]
-            decoder: Sequence[nn.Module]
-            if isinstance(model, RecurrentEncoderDecoder):
-                encoder, decoder = [model.encoder], [*model.bridges, model.decoder]
-            else:
-                encoder, decoder = [*model.encoder, model.encoder_norm], [*model.decoder, model.decoder_norm]
-            return {
-                "source embedding": [model.source_embedding],
-                "encoder": encoder,
-                "target embedding": [model.target_embedding],
-                "decoder": decoder,
-                "unembedding": [model.unembedding],
-            }
+        case EncoderDecoderTransformer():
+            encoder, decoder = [*model.encoder, model.encoder_norm], [*model.decoder, model.decoder_norm]
+        case RecurrentEncoderDecoder():
+            encoder, decoder = [model.encoder], [*model.bridges, model.decoder]
         case DecoderOnlyTransformer() | EncoderOnlyTransformer():
-            head = model.head if isinstance(model, EncoderOnlyTransformer) else None
+            head = [model.head] if isinstance(model, EncoderOnlyTransformer) and model.head is not None else []
             return {
                 "embedding": [model.embedding],
                 "blocks": [*model.blocks, model.norm],
-                "unembedding": [model.unembedding] if head is None else [head, model.unembedding],
+                "unembedding": [*head, model.unembedding],
             }
         case ModelWithHead():
             return {**_parts(_backbone(model)), "head": [model.head]}
         case _:
             raise TypeError(f"the parts of {type(model).__name__} are unknown")
+    return {
+        "source embedding": [model.source_embedding],
+        "encoder": encoder,
+        "target embedding": [model.target_embedding],
+        "decoder": decoder,
+        "unembedding": [model.unembedding],
+    }
 
 
 def _backbone(model: ModelWithHead) -> DecoderOnlyTransformer | EncoderOnlyTransformer:

@@ -83,27 +83,22 @@ def write_profile(folder: RunFiles) -> None:
 
 def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Callable[[str], None]) -> Profile:
     """Profile the training of a folder, whose configuration and validation sets change."""
-    start = time.time() - request.started
-    device, experiment = torch.device(request.device), folder.read_config()
+    start, device, experiment = time.time() - request.started, torch.device(request.device), folder.read_config()
     program_bytes = resident_bytes(_CPU)
     data, data_seconds = _prepare_data(experiment, folder, report=report)
     data_bytes = max(0, resident_bytes(_CPU) - program_bytes)
     model = build_meta_model(experiment, folder)
     num_workers = choose_num_workers(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
-    profiled, summary = profiling_config(experiment, data), data.summary
-    data, ratios = sample_validation(data, folder.path)
+    profiled, (sampled, ratios) = profiling_config(experiment, data), sample_validation(data, folder.path)
     recorder = StepRecorder(request, device, profiled.training, {"start": start, "data": data_seconds})
     report("measuring training steps")
-    recorder.lap("preparation")
-    setup, state, worker_peaks = _train(folder, profiled, data, recorder, device=device, num_workers=num_workers)
+    setup, state, worker_peaks = _train(folder, profiled, sampled, recorder, device=device, num_workers=num_workers)
     recorder.lap("steps")
-    stream, score_seconds = setup.stream, {}
+    stream = setup.stream
     recorder.seconds["epoch"] = _measure(lambda: stream.seek({"epoch": 1, "batch": 0}))
-    if request.validate:
-        report("measuring validation")
-        score_seconds = _time_validation(setup, state.model, recorder.seconds, ratios=ratios)
+    score_seconds = _time_validation(setup, state.model, recorder.seconds, ratios, report) if request.validate else {}
     grad_accumulation = profiled.training.grad_accumulation
-    step_cost = mean_cost(list(recorder.costs.values())) / (1 / grad_accumulation)
+    step_cost = mean_cost(list(recorder.costs.values()), per=1 / grad_accumulation)
     stream.seek({"epoch": 0, "batch": 0})
     return Profile(
         num_workers=num_workers,
@@ -124,7 +119,7 @@ def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Calla
         step_flops=passes_per_step(experiment) * step_flops(model, step_cost),
         peak_flops=peak_flops(device) if request.validate else 0.0,
         score_seconds=score_seconds,
-        data_summary=summary,
+        data_summary=data.summary,
     )
 
 
@@ -259,7 +254,7 @@ class StepRecorder:
         for number, (step, seconds) in enumerate(zip(self._steps, self._step_seconds, strict=False)):
             parts = step[0].parts
             if number and self._steps[number - 1][0].parts == parts:
-                cost = mean_cost([self.costs[part.batch] for part in step]) / (parts / len(step))
+                cost = mean_cost([self.costs[part.batch] for part in step], per=parts / len(step))
                 timed.append((list(cost.features), seconds))
         return timed
 
@@ -320,9 +315,14 @@ def _train(
 
 
 def _time_validation(
-    setup: TrainingSetup[Any], model: nn.Module, seconds: dict[str, float], *, ratios: Mapping[str, float]
+    setup: TrainingSetup[Any],
+    model: nn.Module,
+    seconds: dict[str, float],
+    ratios: Mapping[str, float],
+    report: Callable[[str], None],
 ) -> dict[str, float]:
     """Measure validation, selection and sample, and return the seconds of scoring each set, scaled to its full size."""
+    report("measuring validation")
     model.eval()
     with torch.inference_mode():
         ratio = ratios.get("valid", 1.0)

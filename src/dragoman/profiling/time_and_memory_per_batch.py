@@ -1,9 +1,9 @@
 """Cost of batches, linear fits of time and memory on it, and the batches that a profile trains on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Generic, NamedTuple, Self, final
+from typing import Any, Generic, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,7 @@ PARTS = (8, 4, 2, 1)
 GOLDEN_RATIO = 0.6180339887
 
 
-@final
-@dataclass(frozen=True)
-class BatchCost:
+class BatchCost(NamedTuple):
     """Sizes of a batch, or of the batches of a step together."""
 
     source_positions: float
@@ -36,12 +34,6 @@ class BatchCost:
     target_tokens: float
     predictions: float
     """Tokens or labels that the loss sums over."""
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
-
-    def __truediv__(self, divisor: float) -> Self:
-        return type(self)(*(number / divisor for number in astuple(self)))
 
     @property
     def positions(self) -> float:
@@ -64,8 +56,9 @@ def batch_cost(batch: Any) -> BatchCost:
     return BatchCost(rows * width, 0.0, rows * width**2, tokens, tokens, batch.target_count)
 
 
-def mean_cost(costs: Sequence[BatchCost]) -> BatchCost:
-    return sum(costs[1:], start=costs[0]) / len(costs)
+def mean_cost(costs: Sequence[BatchCost], *, per: float = 1) -> BatchCost:
+    """Return the mean of some costs, divided by `per`."""
+    return BatchCost(*(sum(numbers) / len(costs) / per for numbers in zip(*costs, strict=True)))
 
 
 @final
@@ -169,10 +162,7 @@ def select_batches(
     # Multiples of the golden ratio spread any number of batches evenly over the sizes.
     fractions = (offset + np.arange(steps * grad_accumulation) * GOLDEN_RATIO) % 1.0
     spread = [BatchPart(by_size[int(fraction * len(by_size))], 1) for fraction in fractions]
-    return [
-        *selected,
-        *(spread[start : start + grad_accumulation] for start in range(0, len(spread), grad_accumulation)),
-    ]
+    return selected + [spread[n : n + grad_accumulation] for n in range(0, len(spread), grad_accumulation)]
 
 
 def _largest_batches(costs: Mapping[int, BatchCost]) -> list[int]:

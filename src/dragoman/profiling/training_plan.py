@@ -104,7 +104,7 @@ def build_plan(
     """Plan a profiled training; `price` is per device hour. Raises ConfigError if not even its smallest batch fits."""
     timed = profile.timed_steps
     step_time = fit_nonnegative([features for features, _ in timed], [seconds for _, seconds in timed])
-    step_seconds = step_time.predict((profile.step_cost / devices).features)
+    step_seconds = step_time.predict([feature / devices for feature in profile.step_cost.features])
     time = plan_time(profile, config, step_seconds=step_seconds)
     return Plan(
         parameters=profile.parameters,
