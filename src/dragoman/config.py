@@ -119,7 +119,9 @@ def read_yaml(path: Path) -> Tree:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}{_place(error)}: not valid YAML ({_problem(error)}); correct the file") from error
+        mark = getattr(error, "problem_mark", None)
+        place = "" if mark is None else f", line {mark.line + 1}"
+        raise ConfigError(f"{path}{place}: not valid YAML ({_problem(error)}); correct the file") from error
     if tree is None:
         return {}
     if not isinstance(tree, dict):
@@ -127,11 +129,6 @@ def read_yaml(path: Path) -> Tree:
             f"{path}: holds {type(tree).__name__}, not a mapping of keys to values; write it as training: {{seed: 2}}"
         )
     return tree
-
-
-def _place(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return "" if mark is None else f", line {mark.line + 1}"
 
 
 def _problem(error: yaml.YAMLError) -> str:
