@@ -22,7 +22,7 @@ import numpy as np
 
 import dragoman
 from benchmarks.collect_runs import update_results
-from benchmarks.translation_speed import core_steps
+from benchmarks.translation_speed.cpu_library_steps import SOURCE, TARGET, TINY, Sizes, build_config, random_weights
 from dragoman.data.preprocessing.pipeline import prepare_data
 from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
@@ -115,25 +115,25 @@ def measure_run(run: Path, sizes: list[str], *, beams: list[int], rounds: int, l
 def decode(model: cpu.Model, sentences: int, beam: int, candidates: int | None) -> float:
     """Return the milliseconds of the encoder, of collecting candidates, and of all steps."""
     generator = np.random.default_rng(1)
-    ids = generator.integers(4, model.vocabulary, size=(sentences, core_steps.SOURCE), dtype=np.int32)
+    ids = generator.integers(4, model.vocabulary, size=(sentences, SOURCE), dtype=np.int32)
     lists = None
     if candidates is not None:
         lists = [np.sort(generator.permutation(model.vocabulary)[:candidates]) for _ in range(sentences)]
     start = time.process_time()
-    memory = model.encode(ids, np.full(sentences, core_steps.SOURCE), shortlists=lists)
+    memory = model.encode(ids, np.full(sentences, SOURCE), shortlists=lists)
     state = model.start(memory, beam)
     tokens = np.full((sentences, beam), 2, np.int32)
-    for _ in range(core_steps.TARGET):
+    for _ in range(TARGET):
         _, best, state = model.top_k(tokens, memory, state, 2 * beam if beam > 1 else 1)
         tokens = np.ascontiguousarray(best[:, :, 0])
     return 1e3 * (time.process_time() - start)
 
 
 def measure_random_model(size: str, *, rounds: int, tiny: bool) -> dict[str, Any]:
-    sizes = core_steps.TINY if tiny else core_steps.Sizes()
+    sizes = TINY if tiny else Sizes()
     settings = parse_size(size)
-    number = min(settings.frequent + settings.per_token * core_steps.SOURCE, sizes.vocabulary)
-    model = cpu.Model(core_steps.build_config(sizes), core_steps.random_weights(sizes), compute_type="int8")
+    number = min(settings.frequent + settings.per_token * SOURCE, sizes.vocabulary)
+    model = cpu.Model(build_config(sizes), random_weights(sizes), compute_type="int8")
     rows = []
     for sentences, beam in ((1, 1), (1, 4), (32, 1), (32, 4), (64, 4)):
         times: dict[int | None, list[float]] = {None: [], number: []}

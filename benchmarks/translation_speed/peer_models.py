@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.translation_speed.core_steps import TINY, Sizes, build_config, random_weights
+from benchmarks.translation_speed.cpu_library_steps import TINY, Sizes, build_config, random_weights
 from dragoman.data.tokenizers import Tokenizer, WordConfig
 from dragoman.models.weight_quantization import Arrays, load_arrays, save_arrays
 from dragoman.runs.config import parse_experiment

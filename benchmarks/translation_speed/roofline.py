@@ -3,7 +3,7 @@
     python -m benchmarks.translation_speed.roofline --name zen4
 
 Each round measures the peaks of two threads by `roofline.cpp`, and then the steps in int8 and float32 by
-`core_steps`, so that a share compares rates that are seconds apart. Needs g++ and a processor with AVX-512 VNNI.
+`cpu_library_steps`, so that a share compares rates that are seconds apart. Needs g++ and a processor with AVX-512 VNNI.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.collect_runs import update_results
-from benchmarks.translation_speed.core_steps import Sizes
+from benchmarks.translation_speed.cpu_library_steps import Sizes
 
 HERE = Path(__file__).parent
 THREADS = "2"
@@ -36,9 +36,9 @@ def run_json(*command: object) -> list[dict[str, Any]]:
 
 
 def time_steps(compute: str, *, most_sentences: int) -> list[Step]:
-    """Return the times of `core_steps` for each batch, after a line about the model."""
+    """Return the times of `cpu_library_steps` for each batch, after a line about the model."""
     options = ("--compute-type", compute, "--threads", THREADS, "--rounds", 3, "--most-sentences", most_sentences)
-    return run_json(sys.executable, "-m", "benchmarks.translation_speed.core_steps", *options)[1:]
+    return run_json(sys.executable, "-m", "benchmarks.translation_speed.cpu_library_steps", *options)[1:]
 
 
 def measure_round(peak: Path) -> Round:

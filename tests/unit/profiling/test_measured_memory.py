@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.errors import ConfigError
-from dragoman.profiling import measured_memory as memory
+from dragoman.profiling import measured_memory
 from dragoman.profiling.measured_memory import available_bytes, format_bytes, parse_bytes, peak_bytes, resident_bytes
 
 CPU = torch.device("cpu")
@@ -43,7 +43,7 @@ def test_page_cache_of_a_container_is_available(tmp_path, monkeypatch):
     }
     for name, text in numbers.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-        monkeypatch.setattr(memory, name, tmp_path / name)
+        monkeypatch.setattr(measured_memory, name, tmp_path / name)
     assert available_bytes(CPU) == 100_000 + 301_000
     (tmp_path / "CGROUP_LIMIT").write_text("max", encoding="utf-8")
     assert available_bytes(CPU) > 1_000_000, "a container without a limit"

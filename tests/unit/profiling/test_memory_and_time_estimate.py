@@ -10,7 +10,7 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Enco
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
-from dragoman.profiling import memory_and_time_estimate as estimate
+from dragoman.profiling import memory_and_time_estimate
 from dragoman.profiling.memory_and_time_estimate import (
     count_flops,
     count_parameters,
@@ -39,7 +39,7 @@ def test_training_flops_are_six_per_weight(meta_model):
 
 
 def test_estimate_is_proportional_to_the_training(meta_model, monkeypatch):
-    monkeypatch.setattr(estimate, "_training_speed", lambda device: 1e9)
+    monkeypatch.setattr(memory_and_time_estimate, "_training_speed", lambda device: 1e9)
 
     def seconds(length, accumulate=1) -> float:
         config = TrainingConfig(**length, batch_tokens=100, grad_accumulation=accumulate)
@@ -52,7 +52,7 @@ def test_estimate_is_proportional_to_the_training(meta_model, monkeypatch):
 
 
 def test_training_speed_is_measured():
-    assert 1e7 < estimate._training_speed(CPU, seconds=0.01) < 1e15
+    assert 1e7 < memory_and_time_estimate._training_speed(CPU, seconds=0.01) < 1e15
 
 
 META_MODEL = """

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.errors import ConfigError
-from dragoman.profiling import num_workers as workers
+from dragoman.profiling import num_workers
 from dragoman.profiling.num_workers import choose_num_workers
 from dragoman.training.config import TrainingConfig
 from tests.tiny_training import SMALL, build_network
@@ -21,7 +21,7 @@ def cores(monkeypatch):
     """Function that sets the number of cores."""
 
     def set_cores(number: int) -> None:
-        monkeypatch.setattr(workers.torch, "get_num_threads", lambda: number)
+        monkeypatch.setattr(num_workers.torch, "get_num_threads", lambda: number)
 
     return set_cores
 
@@ -70,14 +70,14 @@ def test_sharding_with_own_workers_is_refused(cores, monkeypatch):
 
 
 def test_one_worker_per_gpu_unless_a_gpu_is_named(monkeypatch):
-    monkeypatch.setattr(workers.torch.cuda, "device_count", lambda: 5)
+    monkeypatch.setattr(num_workers.torch.cuda, "device_count", lambda: 5)
     assert chosen(TrainingConfig(), device=torch.device("cuda")) == 5
     assert chosen(TrainingConfig(), device=torch.device("cuda", 3)) == 1
     assert chosen(TrainingConfig(), device=torch.device("mps")) == 1
 
 
 def test_too_many_workers_are_refused(monkeypatch):
-    monkeypatch.setattr(workers.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(num_workers.os, "cpu_count", lambda: 2)
     assert chosen(TrainingConfig(num_workers=8)) == 8
     with pytest.raises(
         ConfigError, match=r"training\.num_workers = 9: this machine has 2 cores and supports at most 8"

@@ -1,6 +1,6 @@
 """Time the encoder and the decoder steps of the CPU library on a model with random weights.
 
-    python -m benchmarks.translation_speed.core_steps --compute-type int8 --threads 2
+    python -m benchmarks.translation_speed.cpu_library_steps --compute-type int8 --threads 2
 
 The model is `base` (6 + 6 layers, 512/2048, vocabulary of 32,000); `--tiny` tests the script. Every number is a
 median in milliseconds over all steps of some decodings of 24 source and 32 target tokens, the work of the comparison
