@@ -82,21 +82,9 @@ def prepare_parallel_data(
     sample = texts.train.sample(data.tokenizer_sample_size, seed=seed)
     tokenizer = task.load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
     report("tokenizing")
-    limits = LengthLimits(data.max_source_length, data.max_target_length)
-    train = _tokenize_training(texts, tokenizer, limits)
-    for store, given in ((texts.valid, data.valid or data.train), (texts.test, data.test or data.train)):
-        if store is not None:
-            where = str(given.folder) if isinstance(given, PreparedFolder) else corpus_name(given)
-            _check_line_lengths(store, tokenizer, where=where)
-    valid = valid_limits.tokenize(texts.valid, tokenizer)
-    if not len(valid):
-        raise DataError(
-            f"All {len(texts.valid):,} validation pairs are longer than {valid_limits} tokens. Split the text into "
-            "sentences."
-        )
-    if data.temperature is not None and len(texts.ends) == 1:
-        raise ConfigError("data.temperature mixes several corpora, and one was prepared. Leave it out.")
-    corpus_weights = _corpus_weights(data, texts, train) if len(texts.ends) > 1 else None
+    train = _tokenize_training(texts, tokenizer, LengthLimits(data.max_source_length, data.max_target_length))
+    valid = _tokenize_validation(data, texts, tokenizer, valid_limits)
+    corpus_weights = _corpus_weights(data, texts, train)
     num_test = None if texts.test is None else len(texts.test)
     return ParallelData(
         tokenizer=tokenizer,
@@ -155,7 +143,12 @@ def epoch_store(
     return lambda epoch: retokenize_epoch(parallel.train, texts, parallel.tokenizer, cache, **options, epoch=epoch)
 
 
-def _corpus_weights(data: DataConfig, texts: PreparedData, train: TokenStore) -> CorpusWeights:
+def _corpus_weights(data: DataConfig, texts: PreparedData, train: TokenStore) -> CorpusWeights | None:
+    """Return the sampling weights of several corpora; None for one."""
+    if len(texts.ends) == 1:
+        if data.temperature is not None:
+            raise ConfigError("data.temperature mixes several corpora, and one was prepared. Leave it out.")
+        return None
     ends = row_ends(lambda row: texts.train.line(int(train.origins[row])), len(train), texts.ends)
     if data.temperature is not None:
         return temperature_weights(ends, data.temperature)
@@ -175,6 +168,22 @@ def _tokenize_training(texts: PreparedData, tokenizer: Tokenizer, limits: Length
             f"data.max_target_length = {limits.target} tokens. Raise the limits, or split the text into sentences."
         )
     return train
+
+
+def _tokenize_validation(
+    data: DataConfig, texts: PreparedData, tokenizer: Tokenizer, limits: LengthLimits
+) -> TokenStore:
+    """Check the lines of the held-out sets, and tokenize the validation set."""
+    for store, given in ((texts.valid, data.valid or data.train), (texts.test, data.test or data.train)):
+        if store is not None:
+            where = str(given.folder) if isinstance(given, PreparedFolder) else corpus_name(given)
+            _check_line_lengths(store, tokenizer, where=where)
+    valid = limits.tokenize(texts.valid, tokenizer)
+    if not len(valid):
+        raise DataError(
+            f"All {len(texts.valid):,} validation pairs are longer than {limits} tokens. Split the text into sentences."
+        )
+    return valid
 
 
 def _load_prepared(prepared: TokenizedText, tokenizer: Tokenizer, limits: LengthLimits) -> TokenStore:
