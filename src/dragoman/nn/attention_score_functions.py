@@ -156,7 +156,7 @@ def cosine(query: Queries, key: Keys, scale: Float[Tensor, " heads"]) -> Logits:
 class _InnerProductScore(nn.Module):
     """Inner product of the mapped sides, times `scale`; the identity maps both sides by default."""
 
-    def __init__(self, scale: float = 1.0) -> None:
+    def __init__(self, *, scale: float = 1.0) -> None:
         super().__init__()
         self.scale: float | None = scale
 
@@ -173,10 +173,7 @@ class _InnerProductScore(nn.Module):
 
 @final
 class DotScore(_InnerProductScore):
-    r"""$c \, q^\top k$ with a constant $c$."""
-
-    def __init__(self, *, scale: float) -> None:
-        super().__init__(scale)
+    r"""$c \, q^\top k$ with a constant $c$, `scale`."""
 
 
 @final
