@@ -9,7 +9,7 @@ from dragoman.array_types import Bool, Float, Int
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import normalize_by_length
-from dragoman.decoding.search_rows_and_tokens import NEG_INF, RowBatch
+from dragoman.decoding.search_base import NEG_INF, RowBatch
 from dragoman.models.special_symbols import EOS
 
 INITIAL_LENGTH = 32

@@ -31,7 +31,7 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.length_penalty import best_possible_score
 from dragoman.decoding.mbr import rank_by_utility
-from dragoman.decoding.search_rows_and_tokens import NEG_INF, RowBatch, next_tokens
+from dragoman.decoding.search_base import NEG_INF, RowBatch, next_tokens
 from dragoman.models.protocols import Backend, M, S
 from dragoman.models.special_symbols import EOS
 

@@ -15,7 +15,7 @@ from dragoman.array_types import Bool, Float, Int
 from dragoman.decoding.config import AVERAGE_LOG_PROB, DecodingConfig, LengthPenalty, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep
-from dragoman.decoding.search_rows_and_tokens import NEG_INF, RowBatch, next_tokens, suppressed_tokens
+from dragoman.decoding.search_base import NEG_INF, RowBatch, next_tokens, suppressed_tokens
 from dragoman.models.protocols import Backend, M, M_contra, Memory, S
 from dragoman.models.special_symbols import EOS, PAD
 

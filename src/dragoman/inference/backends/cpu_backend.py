@@ -21,7 +21,7 @@ from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.numpy_logits_operations import NumpyOperations, log_normalizers, top_k_sorted
 from dragoman.decoding.sampling import SamplingStep, sample_next
-from dragoman.decoding.search_rows_and_tokens import RowBatch
+from dragoman.decoding.search_base import RowBatch
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference.backends.protocol import InferenceBackend, Sources, TokenIds
 from dragoman.models.protocols import EnsembleParts, LastTokens, TopK, non_finite_logits_error

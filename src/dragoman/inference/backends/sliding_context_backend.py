@@ -15,7 +15,7 @@ import numpy as np
 
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.sampling import SamplingStep
-from dragoman.decoding.search_rows_and_tokens import RowBatch
+from dragoman.decoding.search_base import RowBatch
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 from dragoman.models.protocols import LastTokens
 
