@@ -66,12 +66,13 @@ class VisibleKeys:
 
 
 def masked_softmax(logits: Logits, mask: Mask | None) -> Logits:
-    """Softmax over the keys in the mask, zero elsewhere; a query without any visible key gets zeros, never NaN."""
-    if mask is None:
-        return logits.softmax(dim=-1)
-    lowest = torch.finfo(logits.dtype).min
-    weights = logits.masked_fill(~mask, lowest).softmax(dim=-1)
-    return weights * mask.any(dim=-1, keepdim=True)
+    """Softmax over the keys in the mask, exactly zero elsewhere, for logits that are finite or minus infinity.
+
+    A query gets zeros, never NaN, if it has no visible key or all its visible logits are minus infinity.
+    """
+    visible = logits if mask is None else logits.masked_fill(~mask, -torch.inf)
+    is_empty = visible.isneginf().all(dim=-1, keepdim=True)
+    return visible.masked_fill(is_empty, 0.0).softmax(dim=-1).masked_fill(is_empty, 0.0)
 
 
 def attention_weights(
@@ -125,15 +126,16 @@ def fused_attention(
         seen = None if mask is None else mask.expand(*mask.shape[:3], key.shape[2])
         return CpuAttention.apply(query, key, value, seen, causal, scale, core)  # type: ignore[no-untyped-call]
     attn_mask: Tensor | None = mask
+    is_empty: Tensor | None = None
     if bias is not None:
-        attn_mask = bias if mask is None else bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
-        attn_mask = attn_mask.to(query.dtype)
+        if mask is not None:  # some kernels return NaN for a row without any finite bias
+            is_empty = ~mask.any(dim=-1, keepdim=True)
+            bias = bias.masked_fill(~(mask | is_empty), -torch.inf)
+        attn_mask = bias.to(query.dtype)
     attended = F.scaled_dot_product_attention(
         query, key, value, attn_mask=attn_mask, is_causal=causal, scale=scale, enable_gqa=grouped
     )
-    if bias is not None and mask is not None:  # a fully masked row is uniform in the kernels, and zero here
-        attended = attended * mask.any(dim=-1, keepdim=True)
-    return attended
+    return attended if is_empty is None else attended.masked_fill(is_empty, 0.0)
 
 
 def queries_per_chunk(query: MappedQueries, key: MappedKeys, *, stores_width: bool) -> int:
