@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -68,14 +68,16 @@ class CorpusFiles:
 def phrases(count: int, *, source_locale: str = "en", target_locale: str = "fr", seed: int = 1) -> Iterator[Phrase]:
     """Yield at most `count` phrases in random order, each with a different source.
 
-    A source that was drawn with two targets is left out, so that a few phrases may be missing. Sources that differ in
-    white space or in Unicode form only count as equal. The same arguments give the same phrases. Raises DataError for
+    Sources have plain spaces, as people type them; targets have the no-break and thin spaces of the CLDR. A source that
+    was drawn with two targets is left out, so that a few phrases may be missing. Sources that differ in Unicode form
+    only count as equal. The same arguments give the same phrases. Raises DataError for
     an unknown locale and MissingExtraError without Babel.
     """
     drawn = _drawn(known_locale(source_locale), known_locale(target_locale), seed)
     meanings: dict[str, Phrase | None] = {}
     while len(meanings) < count:
         phrase = next(drawn)
+        phrase = replace(phrase, source=spaced(phrase.source))
         key = normal(phrase.source)
         before = meanings.setdefault(key, phrase)
         if before is not None and spaced(before.target) != spaced(phrase.target):

@@ -1,7 +1,7 @@
 """Translation, and other tasks with a source and a target text."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, zip_longest
@@ -14,6 +14,7 @@ from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.token_budget_batches import Batch, batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.datasets.source_token_features import StoredFeatures
+from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better
@@ -37,6 +38,14 @@ from dragoman.training.trainer import Validator
 
 MAX_VALID_LENGTH = 2048
 """Tokens per side; longer validation pairs are left out of the loss, whose memory grows quadratically."""
+
+MIN_CHANGED_TARGETS = 0.01
+"""Share of validation targets that a tokenizer may change without a note, about the noise of exact match."""
+NORMALIZATION_REMEDIES = {
+    "whitespace": "set tokenizer.whitespace=keep for a model that writes no-break spaces",
+    "casing": "set tokenizer.casing=preserve, or a metric with lowercase: true",
+    "normalization": "set tokenizer.normalization=none, or write the targets in this Unicode form",
+}
 
 
 @final
@@ -68,7 +77,9 @@ class TranslationTask:
         start = experiment.init_from
         notes = () if start is None else (f"initialized from {start.resolve().name}, weights and tokenizer",)
         return replace(
-            pairs, weights=initial_weights(experiment, pairs.tokenizer, folder), notes=(*pairs.notes, *notes)
+            pairs,
+            weights=initial_weights(experiment, pairs.tokenizer, folder),
+            notes=(*pairs.notes, *_normalization_notes(pairs), *notes),
         )
 
     def setup_training(self, data: ParallelData, *, device: torch.device) -> TrainingSetup[Batch]:
@@ -123,6 +134,21 @@ def build_stream(experiment: TranslationConfig, data: ParallelData) -> EpochStre
     )
 
 
+def _normalization_notes(pairs: ParallelData) -> Iterator[str]:
+    """Describe each setting of the tokenizer that many references do not survive."""
+    targets = [target.strip() for _, target in pairs.texts.valid]
+    faithful = TextNormalizer(normalization="none", casing="preserve", whitespace="keep")
+    for key, remedy in NORMALIZATION_REMEDIES.items():
+        value = getattr(pairs.tokenizer.target.normalizer, key)
+        normalizer = replace(faithful, **{key: value})
+        changed = sum(normalizer.normalize(target).strip() != target for target in targets)
+        if changed >= MIN_CHANGED_TARGETS * len(targets):
+            yield (
+                f"tokenizer.{key} = {value} changes {changed:,} of {len(targets):,} validation targets, so no "
+                f"translation can match them exactly: {remedy}"
+            )
+
+
 def score_translations(
     translator: Translator,
     texts: TextStore,
@@ -131,7 +157,10 @@ def score_translations(
     settings: DecodingConfig,
     source_features: StoredFeatures | None = None,
 ) -> list[Score]:
-    """Translate a corpus and score it against its targets; a source with several targets is translated once."""
+    """Translate a corpus and score it against its targets, unnormalized as `dragoman evaluate` reads them.
+
+    A source with several targets is translated once.
+    """
     groups = [list(rows) for _, rows in groupby(range(len(texts)), key=texts.line)]  # a line may have several targets
     sources = [texts.pair(rows[0])[0] for rows in groups]
     targets = [[texts.pair(row)[1] for row in rows] for rows in groups]
@@ -141,8 +170,7 @@ def score_translations(
         warnings.simplefilter("ignore", TranslationWarning)
         results = translator.translate(sources, settings, source_features=heads)
     outputs = [translations[0].text for translations in results]
-    normalize = translator.tokenizer.target.normalize
-    references = [[normalize(target) for target in column] for column in zip_longest(*targets, fillvalue="")]
+    references = [list(column) for column in zip_longest(*targets, fillvalue="")]
     return [corpus_score(outputs, references, metric) for metric in metrics]
 
 
