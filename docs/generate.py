@@ -50,7 +50,9 @@ verb reads or writes lines of text, the file name `-` means standard input or st
 | 0 | success |
 | 1 | internal error |
 | 2 | user error: one message with value, rule and remedy |
-| 130 | interrupted |
+| 130 | interrupted by Ctrl-C |
+| 141 | the program that reads the output ended |
+| 143 | stopped by SIGTERM |
 """
 PYTHON = f"""# Python API
 

@@ -191,63 +191,109 @@ def parse(kind: type[_C], tree: Mapping[str, Any], *, where: str = "", hint: Hin
         raise ConfigError("\n".join(prefix + line for line in _explain(kind, error, hint))) from error
 
 
+MAX_LINES = 3
+"""Lines of a message; further errors are counted."""
+
+
 def _explain(kind: type[Config], error: ValidationError, hint: Hint) -> list[str]:
     """Return one line per location; a union gives one error for each of its alternatives."""
-    errors: dict[str, list[str]] = {}
+    errors: dict[str, tuple[str, list[str]]] = {}
     for found in error.errors():
         location = found["loc"]
         path, _ = _walk(kind, location)
         if found["type"] == "too_short" and any(key.startswith(f"{'.'.join(path)}.") for key in errors):
             continue  # follows from the invalid members
-        errors.setdefault(".".join(path), []).append(_describe(kind, location, dict(found), hint))
+        subject, rule = _describe(kind, location, dict(found), hint)
+        errors.setdefault(".".join(path), (subject, []))[1].append(rule)
     lines = []
-    for key, (first, *more) in errors.items():
-        reasons = dict.fromkeys(text.partition(": ")[2] for text in more)
-        line = " or ".join([f"{key}{first}", *reasons])
-        named = not key or line.startswith(f"{key}: {key}.")  # a message about several keys names them
-        lines.append(line.removeprefix(f"{key}: ") if named else line)
-    return lines
+    for key, (subject, (first, *more)) in errors.items():
+        rules = " or ".join([first, *(rule.removeprefix("must be ") for rule in dict.fromkeys(more))])
+        named = not key or (not subject and rules.startswith(f"{key}."))  # a message about several keys names them
+        lines.append(rules if named else f"{key}{subject}: {rules}")
+    rest = len(lines) - MAX_LINES + 1
+    return lines if rest < 2 else [*lines[: MAX_LINES - 1], f"{rest} more errors. Correct these first."]
 
 
-def _describe(root: type[Config], location: Sequence[Any], error: Mapping[str, Any], hint: Hint) -> str:
-    """Return the error at a location, to be written after its key."""
+def _describe(root: type[Config], location: Sequence[Any], error: Mapping[str, Any], hint: Hint) -> tuple[str, str]:
+    """Return what to write after the key of a location, such as its value, and the rule that is broken."""
     _, here = _walk(root, location)
     value = error.get("input")
-    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     match error["type"]:
         case "extra_forbidden":
-            return f": no such key. {_nearest(root, location, hint)}"
+            return "", f"no such key. {_nearest(root, location, hint)}"
         case "missing":
-            return ": is required and not given"
+            return "", "is required and not given"
         case "union_tag_invalid" | "union_tag_not_found":
             return _unknown_kind(value, kinds_of(here))
         case "model_type" | "model_attributes_type":
             kinds = kinds_of(here)
             example = f"{{kind: {value if value in kinds else kinds[0]}}}" if kinds else "{key: value}"
-            return f" = {_short(value)}: expected a mapping, such as {example}"
+            return f" = {_short(value)}", f"expected a mapping, such as {example}"
         case "invalid_key":
-            return f": the key {value!r} is not a word; quote or correct it"
+            return "", f"the key {value!r} is not a word; quote or correct it"
         case "value_error" | "assertion_error":
-            return f": {message}"
+            return "", describe_rule(error)
         case _:
-            return f" = {_short(value)}: {message[0].lower()}{message[1:]}"
+            return f" = {_short(value)}", describe_rule(error)
 
 
-def _unknown_kind(value: Any, kinds: Sequence[str]) -> str:
+_TYPES = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "path": "a path",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "a mapping",
+    "mapping": "a mapping",
+    "none": "empty",
+}
+_BOUNDS = {
+    "greater_than": ("gt", "above"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "below"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def describe_rule(error: Mapping[str, Any]) -> str:
+    """Return the rule that a value breaks, in the words of this program, from an error of pydantic."""
+    kind, limits = error["type"], error.get("ctx", {})
+    if kind in _BOUNDS:
+        key, word = _BOUNDS[kind]
+        limit = limits[key]
+        if key == "gt" and isinstance(limit, int):
+            return f"must be at least {limit + 1}"
+        return f"must be {word} {limit:g}" if isinstance(limit, float) else f"must be {word} {limit}"
+    match kind:
+        case "literal_error" | "enum":
+            return f"must be {limits['expected']}"
+        case "finite_number":
+            return "must be a finite number"
+        case "too_short" | "too_long":
+            bound = f"at least {limits['min_length']}" if kind == "too_short" else f"at most {limits['max_length']}"
+            return f"has {limits['actual_length']} entries and needs {bound}"
+    if (word := _TYPES.get(kind.partition("_")[0])) is not None:
+        return f"must be {word}"
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return message if kind in ("value_error", "assertion_error") else f"{message[0].lower()}{message[1:]}"
+
+
+def _unknown_kind(value: Any, kinds: Sequence[str]) -> tuple[str, str]:
     if not isinstance(value, Mapping) or "kind" not in value:
-        return f".kind: is required and not given; choose one of {', '.join(kinds)}"
+        return ".kind", f"is required and not given; choose one of {', '.join(kinds)}"
     near = difflib.get_close_matches(str(value["kind"]), kinds, n=1, cutoff=0.6)
     remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(kinds)}."
-    return f".kind = {_short(value['kind'])}: no such kind. {remedy}"
+    return f".kind = {_short(value['kind'])}", f"no such kind. {remedy}"
 
 
 def _nearest(root: type[Config], location: Sequence[Any], hint: Hint) -> str:
     """Return the probable key: of another kind, else a similar key of the group, else of another group."""
     path, group = _walk(root, location[:-1])
     name, known = str(location[-1]), sorted(group.model_fields)
-    owners = [kind for kind, option in _siblings(root, location) if name in option.model_fields]
-    if owners:
-        return f"It belongs to kind {' or '.join(owners)}, and this is kind {_tag(group)}."
+    if (owner := _owner(root, location)) is not None:
+        return owner
     if (explanation := hint(".".join([*path, name]))) is not None:
         return explanation
     similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
@@ -257,14 +303,20 @@ def _nearest(root: type[Config], location: Sequence[Any], hint: Hint) -> str:
     return f"Did you mean {' or '.join(meant)}?" if meant else f"Known: {', '.join(known)}."
 
 
-def _siblings(root: type[Config], location: Sequence[Any]) -> list[tuple[str, type[Config]]]:
-    """Return the alternatives to the kind at a location."""
-    if len(location) < 2:
-        return []
-    _, union = _walk(root, location[:-2])
-    options = [(option, _tag(option)) for option in alternatives(union)]
-    tagged = [(tag, option) for option, tag in options if tag is not None]
-    return tagged if any(tag == location[-2] for tag, _ in tagged) else []
+def _owner(root: type[Config], location: Sequence[Any]) -> str | None:
+    """Return the other kinds of an enclosing group that have the key at a location, as a sentence."""
+    path, _ = _walk(root, location)
+    for place in range(len(location) - 2, 0, -1):
+        above, union = _walk(root, location[:place])
+        tagged = {_tag(option): option for option in alternatives(union)}
+        if location[place] not in tagged or None in tagged:
+            continue
+        inside = path[len(above) :]
+        owners = [str(tag) for tag, option in tagged.items() if ".".join(inside) in keys_of(option)]
+        if owners:
+            key = "kind" if len(inside) == 1 else f"{'.'.join(above)}.kind"
+            return f"It belongs to {key} {' or '.join(owners)}, and this is {key} {location[place]}."
+    return None
 
 
 def _elsewhere(root: type[Config], name: str) -> list[str]:

@@ -1,7 +1,10 @@
 """Errors that the user can fix; messages say value, rule and remedy, and the command line exits with 2."""
 
+import shlex
+import signal
 import sys
 import warnings
+from pathlib import Path
 from types import FrameType
 
 _PACKAGE = __name__.partition(".")[0]
@@ -23,6 +26,12 @@ class RunError(DragomanError):
     """Run folder, checkpoint or model that is missing, damaged, or exists already."""
 
 
+class StoppedError(RunError):
+    """Training that a signal stopped; the message says how to continue it."""
+
+    signal_number: int = signal.SIGINT
+
+
 class TrainingError(DragomanError):
     """Training that cannot continue, with the attempted remedies."""
 
@@ -32,6 +41,11 @@ class MissingExtraError(DragomanError):
 
     def __init__(self, *, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional library; install it with: pip install 'dragoman[{extra}]'")
+
+
+def quote(path: str | Path) -> str:
+    """Return a path as it is written in a shell, for commands in messages."""
+    return shlex.quote(str(path))
 
 
 def warn(message: str, category: type[Warning]) -> None:

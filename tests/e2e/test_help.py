@@ -109,7 +109,8 @@ def test_closed_pipe_ends_the_command_quietly(tmp_path):
     process.stderr.close()
 
 
-def test_interrupted_command_ends_with_code_130(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_command_ends_with_the_code_of_the_signal(number, tmp_path):
     (tmp_path / "reference").write_text("a\n", encoding="utf-8")
     command = [COMMAND, "evaluate", "--reference", "reference", "--hypothesis", "-"]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -118,9 +119,27 @@ def test_interrupted_command_ends_with_code_130(tmp_path):
     with subprocess.Popen(command, cwd=tmp_path, text=True, preexec_fn=heed, **streams) as process:
         process.stdin.write("a\n" * 200_000)  # more than a pipe holds, so `write` returns when the command reads
         process.stdin.flush()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (130, "", "")
+    assert (process.returncode, out, err) == (128 + number, "", "")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "message"),
+    [
+        ("<&-", 2, "dragoman: standard input: is closed. Give a file, or leave the stream open."),
+        (">&-", 2, "dragoman: standard input or output cannot be used (Bad file descriptor)."),
+        (">/dev/full", 2, "dragoman: the disk: no space is left."),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_closed_and_full_streams_are_errors_of_the_user(redirection, code, message, tmp_path):
+    (tmp_path / "lines").write_text("a\n", encoding="utf-8")
+    hypothesis = "-" if redirection == "<&-" else "lines"
+    line = f"{COMMAND} evaluate --reference lines --hypothesis {hypothesis} --metric exact {redirection}"
+    answer = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (answer.returncode, answer.stderr[: len(message)]) == (code, message), answer.stderr
+    assert len(answer.stderr.splitlines()) == bool(message)
 
 
 def test_command_runs_as_a_module():

@@ -357,7 +357,7 @@ def test_signal_saves_and_names_the_resume_command(folder, number):
                 break
         process.send_signal(number)
         said = process.stderr.read()
-        assert process.wait(timeout=60) == 2
+        assert process.wait(timeout=60) == 128 + number
     assert "stopping" in said
     last = said.splitlines()[-1]
     assert last.startswith("dragoman: stopped after step ")

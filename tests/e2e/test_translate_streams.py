@@ -63,12 +63,14 @@ def test_closed_pipe_ends_translate_quietly(run, tmp_path):
         assert process.wait(timeout=60) == 141
 
 
-@pytest.mark.parametrize("output", ["-", "target"])
-def test_interrupted_translation_leaves_no_partial_file(run, tmp_path, output):
+@pytest.mark.parametrize(
+    ("output", "number"), [("-", signal.SIGINT), ("target", signal.SIGINT), ("target", signal.SIGTERM)]
+)
+def test_interrupted_translation_leaves_no_partial_file(run, tmp_path, output, number):
     with translating(run, "--output", output) as process:
         process.stdin.write(text(MANY))  # more than is read ahead, so `write` returns after some translations
         process.stdin.flush()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "")
+    assert (process.returncode, err) == (128 + number, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

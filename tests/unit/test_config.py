@@ -121,26 +121,25 @@ def test_unknown_kind_lists_the_known(tree, expected):
 @pytest.mark.parametrize(
     ("tree", "expected"),
     [
-        ({"seed": "many"}, "seed = 'many': input should be a valid integer, unable to parse string as an integer"),
-        ({"seed": ["x" * 99]}, f"seed = ['{'x' * 55}...: input should be a valid integer"),
+        ({"seed": "many"}, "seed = 'many': must be an integer"),
+        ({"seed": ["x" * 99]}, f"seed = ['{'x' * 55}...: must be an integer"),
         ({"training": 3}, "training = 3: expected a mapping, such as {key: value}"),
-        ({"layers": {"0": {}}}, "layers = {'0': {}}: input should be a valid list"),
-        ({"layers": [{"heads": 0}]}, "layers.0.heads = 0: input should be greater than 0"),
+        ({"layers": {"0": {}}}, "layers = {'0': {}}: must be a list"),
+        ({"layers": [{"heads": 0}]}, "layers.0.heads = 0: must be at least 1"),
         (
             {"layers": [{"dropout": {"a": "b"}}]},
-            "layers.0.dropout.a = 'b': input should be a valid number, unable to parse string as a number",
+            "layers.0.dropout.a = 'b': must be a number",
         ),
         ({"layers": [{"heads": 3}]}, "layers.0: heads = 3 does not divide size = 8; choose a divisor"),
         (
             {"training": {"schedule": {"kind": "cosine", "rate": float("nan")}}},
-            "training.schedule.rate = nan: input should be a finite number",
+            "training.schedule.rate = nan: must be a finite number",
         ),
         (
             {"training": {"schedule": {"kind": "constant", "rate": "x"}}},
-            "training.schedule.rate = 'x': input should be a valid number, unable to parse string as a number or input "
-            "should be 'auto'",
+            "training.schedule.rate = 'x': must be a number or 'auto'",
         ),
-        ({"name": None}, "name = None: input should be a valid string"),
+        ({"name": None}, "name = None: must be text"),
     ],
 )
 def test_wrong_value_is_named_with_its_key(tree, expected):
@@ -164,8 +163,9 @@ def test_kind_without_default_is_required():
 def test_each_error_has_a_line_with_its_location():
     tree = {"sed": 1, "layers": [{"heads": "x"}, {"size": -1}], "training": {"schedule": {"kind": "none"}}}
     lines = complaints(tree, where="runs/x/config.yaml")
-    assert len(lines) == 4
+    assert len(lines) == 3
     assert all(line.startswith("runs/x/config.yaml: ") for line in lines)
+    assert lines[-1] == "runs/x/config.yaml: 2 more errors. Correct these first."
 
 
 def test_missing_key_is_named():
@@ -182,9 +182,9 @@ def test_invalid_members_do_not_make_a_list_too_short():
     class Scores(Config):
         thresholds: tuple[int, ...] = Field((1,), min_length=1)
 
-    with pytest.raises(ConfigError, match=r"^thresholds\.0 = 'x': input should be a valid integer, [a-z ]*$"):
+    with pytest.raises(ConfigError, match=r"^thresholds\.0 = 'x': must be an integer$"):
         parse(Scores, {"thresholds": ["x"]})
-    with pytest.raises(ConfigError, match=r"^thresholds = \[\]: tuple should have at least 1 item"):
+    with pytest.raises(ConfigError, match=r"^thresholds = \[\]: has 0 entries and needs at least 1$"):
         parse(Scores, {"thresholds": []})
 
 

@@ -1,27 +1,35 @@
 """Entry point of the command `dragoman`: verbs, errors and exit codes.
 
-Exit codes: 0 success; 2 an error of the user (one message: what, where, remedy); 1 an internal error; 130 interrupted.
+Exit codes: 0 success; 2 an error of the user (one message: what, where, remedy); 1 an internal error; 130 interrupted
+by Ctrl-C; 143 stopped by SIGTERM; 141 the reader of a pipe closed it.
 A verb's module is imported when the verb is called, so that `dragoman --help` answers in under 0.3 seconds.
 """
 
 import errno
 import os
+import signal
 import sys
 import traceback
 import warnings
+from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Final
+from types import FrameType
+from typing import Annotated, Final, NoReturn
 
 import typer
 
 import dragoman
-from dragoman.errors import DragomanError
+from dragoman.cli.usage_errors import USAGE_ERROR, describe_usage_error
+from dragoman.errors import DragomanError, StoppedError
 
 _USER_ERROR: Final = 2
 INTERNAL_ERROR: Final = 1
-INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141
-"""128 + SIGPIPE, the code that a shell reports when the reader of a pipe closes it (`dragoman ... | head`)."""
+SIGNALED: Final = 128
+"""Plus the number of a signal: the code that a shell reports for a process that the signal ended."""
+INTERRUPTED: Final = SIGNALED + 2
+BROKEN_PIPE: Final = SIGNALED + 13
+STREAM_ERRORS: Final = (errno.EBADF, errno.EISDIR, errno.EIO, errno.EAGAIN, errno.EFBIG, errno.EINVAL)
+"""Errors of reading and writing that name no file, because the stream was opened by the caller of the command."""
 
 SUMMARIES: Final = {
     "demo": "Train a small translator in minutes and show its translations.",
@@ -72,6 +80,9 @@ def build_command(verb: str | None = None) -> typer.Typer:
 
 def main() -> None:
     """Run the command line of this process and end the process with its exit code."""
+    _open_closed_streams()
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
     arguments, debug = _without_debug(sys.argv[1:])
     if not debug:
         warnings.formatwarning = _one_line
@@ -81,9 +92,31 @@ def main() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         status = BROKEN_PIPE
-    if status == BROKEN_PIPE:  # Python would try to flush the rest of the buffer at exit.
+    except OSError as error:
+        status = status or _report(error)
+    if status:  # Python would try to flush the rest of the buffer at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(status)
+
+
+def _open_closed_streams() -> None:
+    """Open the standard streams that are closed, so that no file of the command takes their place.
+
+    Reading such an input and writing to such an output fail. Messages to a closed standard error are lost.
+    """
+    for number, name, flags in ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)  # takes the lowest free number, which is this one
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """End the process after a signal, with the cleanup of an exception."""
+    sys.exit(SIGNALED + number)
 
 
 def _set_library_defaults() -> None:
@@ -106,38 +139,50 @@ def run(arguments: list[str], *, debug: bool) -> int:
     """Run one command and return its exit code; the message of an error goes to standard error."""
     verb = arguments[0] if arguments and arguments[0] in SUMMARIES else None
     try:
-        build_command(verb)(arguments, prog_name="dragoman")
-    except SystemExit as ending:  # Typer exits with 0, with 2 for wrong usage, or with the code of `typer.Exit`.
+        status = build_command(verb)(arguments, prog_name="dragoman", standalone_mode=False)
+    except SystemExit as ending:  # after SIGTERM, or by typer after a broken pipe
         if isinstance(ending.__context__, BrokenPipeError):
             return BROKEN_PIPE
         return ending.code if isinstance(ending.code, int) else 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:  # the entry point reports every kind, with its exit code
         if debug:
             traceback.print_exc()
-        return _report(error)
-    return 0
+        return _report(error, verb)
+    return status if isinstance(status, int) else 0  # the code of `typer.Exit`
 
 
-def _report(error: Exception) -> int:
+def _report(error: Exception, verb: str | None = None) -> int:
     """Print the message of an error to standard error and return the exit code."""
+    message, status = _describe(error, verb)
+    if message:
+        with suppress(OSError):  # standard error may be full or closed
+            print(f"dragoman: {message}", file=sys.stderr)
+    return status
+
+
+def _describe(error: Exception, verb: str | None) -> tuple[str, int]:
+    """Return the message and the exit code of an error."""
     match error:
+        case StoppedError():
+            return str(error), SIGNALED + error.signal_number
         case DragomanError():
-            message = str(error)
+            return str(error), _USER_ERROR
+        case USAGE_ERROR():
+            return describe_usage_error(error, verb), _USER_ERROR
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-            message = f"{error.filename or 'the disk'}: no space is left. Free some space, or write to another disk."
+            place = error.filename or "the disk"
+            return f"{place}: no space is left. Free some space, or write to another disk.", _USER_ERROR
         case OSError() if error.filename is not None:
-            message = f"{error.filename}: {error.strerror}. Check the path and its permissions."
-        case _:
-            print(
-                f"dragoman: unexpected {type(error).__name__}: {error}\n"
-                "This is an error in dragoman, not in your input. Run again with --debug and report the output.",
-                file=sys.stderr,
-            )
-            return INTERNAL_ERROR
-    print(f"dragoman: {message}", file=sys.stderr)
-    return _USER_ERROR
+            return f"{error.filename}: {error.strerror}. Check the path and its permissions.", _USER_ERROR
+        case OSError() if error.errno in STREAM_ERRORS:
+            streams = "standard input or output cannot be used"
+            return f"{streams} ({error.strerror}). Open it, or name a file instead.", _USER_ERROR
+    return (
+        f"unexpected {type(error).__name__}: {error}\n"
+        "This is an error in dragoman, not in your input. Run again with --debug and report the output."
+    ), INTERNAL_ERROR
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:

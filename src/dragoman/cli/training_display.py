@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from dragoman.cli.table_output import build_table
+from dragoman.errors import StoppedError
 from dragoman.training import callbacks
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ def on_signals(notice: bytes = NOTICE) -> Iterator[Callable[[], bool]]:
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(received)
+    except StoppedError as error:
+        error.signal_number = (received or [signal.SIGINT])[0]
+        raise
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -98,7 +98,7 @@ def read_experiment(file: Path) -> Experiment:
 
 def _hint_other_tasks(key: str, task: str) -> str | None:
     """Return a hint for a key that belongs to other tasks."""
-    owners = [name for name, settings in TASK_CONFIGS.items() if key in keys_of(settings)]
+    owners = [name for name, settings in TASK_CONFIGS.items() if name != task and key in keys_of(settings)]
     return f"It belongs to task {' or '.join(owners)}, and this is task {task}." if owners else None
 
 

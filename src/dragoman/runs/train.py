@@ -12,7 +12,7 @@ import torch
 from dragoman import cpu_library
 from dragoman.config import Tree, merge
 from dragoman.device import choose_device, describe_device
-from dragoman.errors import RunError, warn
+from dragoman.errors import RunError, StoppedError, quote, warn
 from dragoman.evaluation import Score
 from dragoman.models.weight_storage import save_tensors
 from dragoman.profiling.memory_and_time_estimate import build_meta_model, estimate_training
@@ -321,13 +321,15 @@ def run_worker(
 @contextmanager
 def _explain_resuming(folder: RunFolder) -> Iterator[None]:
     """Add the command that continues the training to the error that ends it."""
-    command = f"dragoman train --resume {folder.path}"
+    command = f"dragoman train --resume {quote(folder.path)}"
     try:
         yield
-    except (InterruptionError, distributed.WorkerLostError) as error:
+    except distributed.WorkerLostError as error:
         raise RunError(f"{error}. Continue with: {command}") from error
+    except InterruptionError as error:
+        raise StoppedError(f"{error}. Continue with: {command}") from error
     except KeyboardInterrupt as error:
-        raise RunError(f"Stopped at once. Continue from the last checkpoint with: {command}") from error
+        raise StoppedError(f"Stopped at once. Continue from the last checkpoint with: {command}") from error
 
 
 def _validate_on_all_cores(validator: Validator, workers: distributed.WorkerGroup) -> Validator:

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from dragoman.cli import main
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, StoppedError
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,9 @@ from dragoman.errors import ConfigError
         ),
         (KeyError("lost"), 1, "dragoman: unexpected KeyError: 'lost'\nThis is an error in dragoman"),
         (OSError("no file is named"), 1, "dragoman: unexpected OSError: no file is named\n"),
+        (OSError(errno.EBADF, "Bad file descriptor"), 2, "dragoman: standard input or output cannot be used (Bad file"),
         (KeyboardInterrupt(), 130, ""),
+        (StoppedError("stopped. Continue with: x"), 130, "dragoman: stopped. Continue with: x\n"),
     ],
 )
 def test_errors_give_an_exit_code_and_one_message(error, code, message, monkeypatch, capsys):

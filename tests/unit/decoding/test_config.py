@@ -27,7 +27,7 @@ def test_output_limit_is_at_least_min_length():
     ("tree", "message"),
     [
         ({"beam_size": 2, "n_best": 3}, "n_best = 3 is more than a beam of 2 returns; raise beam_size to 3"),
-        ({"beam_size": 0}, "beam_size = 0: input should be greater than 0"),
+        ({"beam_size": 0}, "beam_size = 0: must be at least 1"),
         ({"min_length": 2001}, "min_length = 2001 is above max_length = 2000"),
         ({"beem_size": 5}, "beem_size: no such key. Did you mean beam_size?"),
         ({"length_penalty_kind": "none", "length_penalty": 1.0}, "length_penalty = 1.0 has no effect"),

@@ -147,5 +147,5 @@ def test_missing_tokenizer_library_names_the_remedy(tokenize, remedy, monkeypatc
 
 
 def test_unknown_tokenization_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"tokenize = 'moses': input should be '13a', 'none'"):
+    with pytest.raises(ConfigError, match=r"tokenize = 'moses': must be '13a', 'none'"):
         parse(Bleu, {"tokenize": "moses"})

@@ -1,12 +1,20 @@
 """Experiment configuration: merging, completion and the checks that its sections fit together."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from dragoman.config import to_yaml
+from dragoman.config import keys_of, merge, to_yaml
 from dragoman.errors import ConfigError
-from dragoman.runs.config import apply_preset, parse_experiment, read_experiment, read_settings, resolve_corpus_paths
+from dragoman.runs.config import (
+    apply_preset,
+    nest,
+    parse_experiment,
+    read_experiment,
+    read_settings,
+    resolve_corpus_paths,
+)
 from dragoman.tasks.config import TASK_CONFIGS
 from tests.small_tasks import config_of
 
@@ -216,3 +224,25 @@ def test_learned_positions_must_fit_the_longest_example():
     assert "a context of 13 tokens" in complaint(
         pairs | {"model": {"positions": {"kind": "learned", "max_length": 12}}}
     )
+
+
+LIBRARY_LANGUAGE = re.compile(
+    r"function-|tagged-union|union\[|[Ii]nput should|[Vv]alue error|[Aa]ssertion|a valid \w+|unable to parse|<class"
+)
+
+
+@pytest.mark.parametrize("task", TASK_CONFIGS)
+@pytest.mark.parametrize("value", ["x", -1, [{}], {"kind": "x"}, float("nan")], ids=str)
+def test_messages_have_no_words_of_the_library(task, value):
+    for key in keys_of(TASK_CONFIGS[task]):
+        try:
+            parse_experiment(merge({"task": task}, nest(key, value)))
+        except ConfigError as error:
+            assert not LIBRARY_LANGUAGE.search(str(error)), f"{key}: {error}"
+            assert f"task {task}, and this is task {task}" not in str(error)
+            assert len(str(error).splitlines()) <= 3
+
+
+def test_key_of_a_kind_inside_another_kind_names_the_outer_kind():
+    with pytest.raises(ConfigError, match=r"It belongs to model\.kind recurrent, and this is model\.kind encoder_dec"):
+        parse_experiment({"model": {"attention": {"rank": 3}}})

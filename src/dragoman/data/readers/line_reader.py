@@ -1,6 +1,7 @@
 """Lines of a text file, plain or compressed, in UTF-8 or Latin-1, and the warnings that reading gives."""
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -215,6 +216,8 @@ def read_error(where: str, error: EOFError | OSError) -> DataError:
     """Return the error for a failed read of an open file."""
     if isinstance(error, EOFError):
         return DataError(f"{where}: the compressed file is cut off or damaged ({error}); copy or download it again")
+    if error.errno == errno.EBADF:
+        return DataError(f"{where.rpartition(':')[0]}: is closed. Give a file, or leave the stream open.")
     return DataError(f"{where}: reading failed ({error.strerror}); check the disk")
 
 

@@ -1,0 +1,92 @@
+"""Messages of wrong usage: words of this program, and what was probably meant."""
+
+import shlex
+
+import pytest
+import typer
+
+from dragoman.cli import main
+from dragoman.cli.usage_errors import OPTION_SYNONYMS, VERB_SYNONYMS, suggest_option
+from dragoman.config import keys_of
+from dragoman.tasks.config import TASK_CONFIGS
+
+
+def options_of(verb: str) -> list[str]:
+    command = typer.main.get_command(main.build_command(verb))
+    inner = getattr(command, "commands", {verb: command})
+    while verb in inner or "prepare" in inner:
+        command = inner.get(verb) or inner["prepare"]
+        inner = getattr(command, "commands", {})
+    return [name for one in command.params for name in one.opts]
+
+
+ALL = {verb: options_of(verb) for verb in main.SUMMARIES}
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("evaluat", "evaluat: dragoman has no such verb. Did you mean dragoman evaluate?"),
+        ("predict x", "Did you mean dragoman translate?"),
+        ("preprocess", "Did you mean dragoman data prepare?"),
+        ("data prepar", "Did you mean dragoman data prepare?"),
+        ("translate", "RUN is missing. Write: dragoman translate RUN [OPTIONS]."),
+        ("score x --source y", "--target is missing: file of translations"),
+        (
+            "translate x text.en",
+            "text.en: is not expected. dragoman translate takes only RUN. Give a file with --input.",
+        ),
+        ("translate x --beam-size 0", "--beam-size 0: must be at least 1."),
+        ("translate x --beam many", "--beam-size many: must be an integer."),
+        ("translate x --decoding beam", "must be one of beam_search, mbr. Did you mean beam_search?"),
+        ("translate x --scores=3", "--scores: takes no value."),
+        ("train --set", "--set: needs a value."),
+        ("translate x --beams 3", "Did you mean --beam-size?"),
+        ("score x --source y --tgt z", "Did you mean --target?"),
+        ("train --max_update 3", "Did you mean --set training.max_steps=N?"),
+    ],
+)
+def test_usage_errors_say_what_and_remedy(command, words, capsys):
+    assert main.run(shlex.split(command), debug=False) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    [line] = written.err.splitlines()
+    assert line.startswith("dragoman: ")
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("verb", "theirs", "ours"),
+    [
+        ("translate", "--num_beams", "--beam-size"),  # Hugging Face
+        ("translate", "--lenpen", "--length-penalty"),  # fairseq
+        ("translate", "--mini-batch-words", "--batch-tokens"),  # Marian
+        ("translate", "--src", "--input"),  # OpenNMT
+        ("translate", "--out", "--output"),
+        ("translate", "--beam_alpha", "--length-penalty"),  # JoeyNMT
+        ("train", "--save-dir", "--output-dir"),
+        ("train", "--train_src", "--source"),
+        ("train", "--valid-tgt", "--valid-target"),
+        ("train", "--update-freq", "--set training.grad_accumulation=N"),
+        ("train", "--resume_from_checkpoint", "--resume"),
+        ("generate", "--num_return_sequences", "--n-best"),
+        ("evaluate", "--refs", "--reference"),
+        ("export", "--quantization", "--compute-type"),
+        ("prune", "--out_put_dir", "--output-dir"),
+    ],
+)
+def test_options_of_other_toolkits_lead_to_ours(verb, theirs, ours):
+    assert ours in suggest_option(theirs, ALL[verb])
+
+
+def test_every_suggestion_exists():
+    known = {name for options in ALL.values() for name in options}
+    keys = set(keys_of(TASK_CONFIGS["translation"])) | {"preset"}
+    for suggestion in OPTION_SYNONYMS:
+        option, _, rest = suggestion.partition(" ")
+        if option == "--set" and rest:
+            assert rest.partition("=")[0] in keys, suggestion
+        elif option not in ("--preset", "--epochs", "--learning-rate"):
+            assert option in known, suggestion
+    for verb in VERB_SYNONYMS:
+        assert verb.split()[0] in main.SUMMARIES or verb.startswith("--")
