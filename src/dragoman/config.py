@@ -274,8 +274,8 @@ def describe_rule(error: Mapping[str, Any]) -> str:
         case "too_short" | "too_long":
             bound = f"at least {limits['min_length']}" if kind == "too_short" else f"at most {limits['max_length']}"
             return f"has {limits['actual_length']} entries and needs {bound}"
-    if (word := _TYPES.get(kind.partition("_")[0])) is not None:
-        return f"must be {word}"
+    if (article := _TYPES.get(kind.partition("_")[0])) is not None:
+        return f"must be {article}"
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return message if kind in ("value_error", "assertion_error") else f"{message[0].lower()}{message[1:]}"
 
