@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,6 +12,9 @@ from rich.markup import escape
 from dragoman.cli import text_io
 from dragoman.cli.options import JsonFlag, RunArgument, given, refuse, shared_options
 from dragoman.cli.table_output import build_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SourceTexts = Annotated[str | None, typer.Option("--source", "-i", help="File of texts. Without it, random tokens.")]
 BatchSizes = Annotated[
@@ -88,7 +91,13 @@ def _print(found: dict[str, Any]) -> None:
         f"{machine['operations_per_second'] / 1e9:,.0f} Gop/s in {found['compute_type']}"
     )
     for row in found["results"]:
-        console.print(
-            f"  batch {row['batch_size']}, beam {row['beam_size']}: {100 * row['bandwidth_fraction']:.1f} % of the "
-            f"bandwidth, {100 * row['compute_fraction']:.1f} % of the arithmetic; bound by {row['bound']}"
-        )
+        console.print(f"  batch {row['batch_size']}, beam {row['beam_size']}: {describe_roofline(row)}")
+
+
+def describe_roofline(row: Mapping[str, Any]) -> str:
+    """Describe what limits the speed of a batch."""
+    arithmetic = f"{100 * min(row['compute_fraction'], 1):.1f} % of the arithmetic"
+    if row["bound"] == "cache":
+        return f"{arithmetic}; the model stays in the caches, so the bandwidth of the memory is no bound"
+    bound = f"bound by {row['bound']}"
+    return f"{100 * row['bandwidth_fraction']:.1f} % of the bandwidth, {arithmetic}; {bound}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -46,7 +46,8 @@ def compare(
     """Compare systems with paired significance tests, or runs in one table.
 
     Translations are compared by paired bootstrap resampling (Koehn, 2004) and approximate randomization (Riezler and
-    Maxwell, 2005). Run folders without --reference are compared by size, cost, speed and scores.
+    Maxwell, 2005). Run folders without --reference are compared by size, cost, speed and scores, with the
+    settings in which they differ.
     """
     from dragoman.evaluation import check_aligned, compare_systems
 
@@ -104,7 +105,7 @@ def _test_row(row: PairedResult) -> tuple[str | Text, ...]:
 
 def _compare_runs(names: Sequence[str], *, as_json: bool) -> None:
     """Print one table, or one JSON list. Raises ConfigError on a file, which needs a reference."""
-    from dragoman.runs.compare import comparable_scores, summarize_run
+    from dragoman.runs.compare import comparable_scores, differing_settings, summarize_run
 
     if files := [name for name in names if not Path(name).is_dir()]:
         raise ConfigError(
@@ -119,6 +120,10 @@ def _compare_runs(names: Sequence[str], *, as_json: bool) -> None:
     console.print(_run_table(runs, signatures))
     for number, signature in enumerate(signatures, start=1):
         console.print(f"({number}) {signature}", style="dim", soft_wrap=True, markup=False)
+    if different := differing_settings(runs):
+        rows = [(Text(key), *map(_setting, values)) for key, values in different.items()]
+        console.print()
+        console.print(build_table(("", *_column_names(runs)), rows, title="settings that differ", right=()))
 
 
 def _run_table(runs: Sequence[RunSummary], signatures: Sequence[str]) -> Table:
@@ -128,9 +133,7 @@ def _run_table(runs: Sequence[RunSummary], signatures: Sequence[str]) -> Table:
     """
     from dragoman.runs.compare import comparable_scores, find_score
 
-    paths = [Path(run.run) for run in runs]
-    names = [path.name for path in paths]
-    columns = names if len(set(names)) == len(names) else [run.run for run in runs]
+    columns = _column_names(runs)
     rows = [(name, *map(cell, runs)) for name, cell in _FACTS.items()]
     labels: set[str] = set()
     for score in comparable_scores(runs):
@@ -143,6 +146,17 @@ def _run_table(runs: Sequence[RunSummary], signatures: Sequence[str]) -> Table:
         )
         labels.add(label)
     return build_table(("", *columns), rows, right=columns)
+
+
+def _column_names(runs: Sequence[RunSummary]) -> list[str]:
+    names = [Path(run.run).name for run in runs]
+    return names if len(set(names)) == len(names) else [run.run for run in runs]
+
+
+def _setting(value: Any) -> Text:
+    from dragoman.runs.config import MISSING
+
+    return Text("–" if value is MISSING else json.dumps(value, ensure_ascii=False).strip('"'))
 
 
 def _mark_best(scores: Sequence[RunScore | None]) -> list[str]:

@@ -2,15 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
+from dragoman.config import Tree
 from dragoman.profiling.memory_and_time_estimate import model_cost
+from dragoman.runs.config import MISSING
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
 
@@ -56,6 +59,8 @@ class RunSummary:
     tokens_per_second: float | None
     """Median over the log lines of the training."""
     scores: tuple[RunScore, ...]
+    settings: Tree = field(default_factory=dict)
+    """Every key of the configuration, dotted, with its value."""
 
 
 @torch.inference_mode()
@@ -86,7 +91,24 @@ def summarize_run(path: Path) -> RunSummary:
             for name, scores in result.get("scores", {}).items()
             for score in scores
         ),
+        settings=flatten(folder.read_raw_config()),
     )
+
+
+def differing_settings(runs: Sequence[RunSummary]) -> dict[str, list[Any]]:
+    """Return the configuration keys in which the runs differ, with the value of each run; MISSING without the key."""
+    keys = dict.fromkeys(key for run in runs for key in run.settings)
+    values = {key: [run.settings.get(key, MISSING) for run in runs] for key in keys}
+    return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
+    """Return the values of nested settings by dotted key."""
+    flat: Tree = {}
+    for key, value in tree.items():
+        is_group = isinstance(value, Mapping) and value
+        flat |= flatten(value, f"{prefix}{key}.") if is_group else {f"{prefix}{key}": value}
+    return flat
 
 
 def comparable_scores(runs: Sequence[RunSummary]) -> list[RunScore]:

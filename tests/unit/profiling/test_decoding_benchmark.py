@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.cli.bench import describe_roofline
 from dragoman.decoding import DecodingConfig, OutputStart
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.profiling.decoding_benchmark import DecodingStep, DecodingTimes, StepCost, roofline, time_decoding
@@ -26,6 +27,15 @@ def test_roofline_by_hand():
     assert (found["bound"], found["roofline_fraction"]) == ("memory", found["bandwidth_fraction"])
     other = roofline(times, COST, bytes_per_second=1e9, operations_per_second=1e5, beam_size=3, source_positions=5.0)
     assert (other["bound"], other["roofline_fraction"]) == ("compute", other["compute_fraction"])
+
+
+def test_model_in_the_caches_is_not_bound_by_memory():
+    times = DecodingTimes(encoding=9.0, steps=(DecodingStep(2, 0.5),))
+    found = roofline(times, COST, bytes_per_second=1e2, operations_per_second=1e5, beam_size=3, source_positions=5.0)
+    assert found["bandwidth_fraction"] > 1
+    assert found["bound"] == "cache"
+    assert "bandwidth of the memory is no bound" in describe_roofline(found)
+    assert "% of the bandwidth" not in describe_roofline(found)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])

@@ -85,6 +85,18 @@ def test_compare_prints_one_table(tmp_path, capsys, monkeypatch):
     assert [row["run"] for row in json.loads(capsys.readouterr().out)] == [str(GOLDEN), str(tmp_path / "again")]
 
 
+def test_compare_shows_the_settings_that_differ(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shutil.copytree(GOLDEN, tmp_path / "other")
+    config = tmp_path / "other" / "config.yaml"
+    written = config.read_text(encoding="utf-8")
+    assert "  seed: 1\n" in written
+    config.write_text(written.replace("  seed: 1\n", "  seed: 907\n"), encoding="utf-8")
+    assert main.run(["compare", str(GOLDEN), str(tmp_path / "other")], debug=False) == 0
+    _, _, settings = capsys.readouterr().out.partition("settings that differ")
+    assert [line.split() for line in settings.splitlines()[2:]] == [["training.seed", "1", "907"]]
+
+
 @pytest.mark.parametrize(
     ("systems", "message"),
     [
