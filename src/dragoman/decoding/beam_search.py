@@ -29,7 +29,7 @@ from dragoman.decoding.beam_hypotheses import (
 )
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.decoding.length_penalty import best_possible_score
+from dragoman.decoding.length_penalty import normalize_by_length
 from dragoman.decoding.mbr import rank_by_utility
 from dragoman.decoding.search_base import NEG_INF, RowBatch, next_tokens
 from dragoman.models.protocols import Backend, M, S
@@ -186,12 +186,8 @@ class BeamSearch(Generic[M, S]):
         enough = found.finished[:, self._config.num_candidates - 1]
         if not np.count_nonzero(enough):
             return complete
-        bound = best_possible_score(
-            open_,
-            shortest=np.maximum(active.lengths, self._config.min_length) + 1,
-            longest=active.limits + 1,
-            penalty=self._penalty,
-        )
+        # A log-probability only falls, and the length penalty favors the longest output.
+        bound = normalize_by_length(open_, active.limits + 1, self._penalty)
         return complete | (enough & (bound <= found.scores[:, self._config.num_candidates - 1]))
 
     def _advance(self, active: _Sentences[M, S], complete: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:

@@ -11,6 +11,8 @@ from dragoman.config import Config, parse
 
 MAX_BEAM_SIZE = 2**20
 """Hypotheses per beam; more never fit into memory."""
+MAX_LENGTH_PENALTY = 20.0
+"""Largest exponent of a length penalty; all scores stay normal numbers of float64 up to it."""
 DEFAULT_PENALTIES = {"average": 1.0, "gnmt": 0.6, "none": 0.0}
 
 LengthPenaltyKind = Literal["average", "gnmt", "none"]
@@ -39,7 +41,9 @@ class DecodingConfig(Config):
     beam_size: PositiveInt = Field(default=5, le=MAX_BEAM_SIZE, description="hypotheses per sentence; 1 is greedy")
     n_best: PositiveInt = Field(default=1, description="hypotheses returned per sentence; at most beam_size")
     length_penalty: float | None = Field(
-        default=None, description="exponent of the length penalty; by default 1 for average and 0.6 for gnmt"
+        default=None,
+        le=MAX_LENGTH_PENALTY,
+        description="exponent of the length penalty, not negative; by default 1 for average and 0.6 for gnmt",
     )
     length_penalty_kind: LengthPenaltyKind = Field(
         default="average",
@@ -67,6 +71,11 @@ class DecodingConfig(Config):
         if self.min_length > self.max_length:
             raise ValueError(
                 f"min_length = {self.min_length} is above max_length = {self.max_length}; lower one or raise the other"
+            )
+        if self.length_penalty is not None and self.length_penalty < 0:
+            raise ValueError(
+                f"length_penalty = {self.length_penalty} is negative and would favor short outputs more than their "
+                "log-probabilities do; choose 0 or more, or length_penalty_kind = none without length_penalty"
             )
         if self.length_penalty_kind == "none" and self.length_penalty is not None:
             raise ValueError(
@@ -98,7 +107,9 @@ MIN_TEMPERATURE = 1e-4
 class SamplingConfig(Config):
     """Sampling of outputs; the filters apply in this order."""
 
-    repetition_penalty: float = Field(default=1.0, gt=0, description="divides logits of tokens already used; 1: none")
+    repetition_penalty: float = Field(
+        default=1.0, ge=0.01, le=100, description="divides logits of tokens already used; 1: none"
+    )
     no_repeat_ngram_size: PositiveInt | None = Field(default=None, description="n-grams of this size never repeat")
     temperature: float = Field(default=1.0, ge=0, description="divides logits; 0 takes the most probable token")
     top_k: PositiveInt | None = Field(default=None, description="sample from this many most probable tokens")

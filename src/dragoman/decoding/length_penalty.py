@@ -9,8 +9,11 @@ from dragoman.decoding.config import LengthPenalty
 
 
 def length_divisor(lengths: Int[np.ndarray, "*places"], penalty: LengthPenalty) -> Float[np.ndarray, "*places"]:
-    """Return the divisor of each log-probability; `lengths` count generated tokens and the end symbol."""
-    numbers = np.maximum(lengths, 1).astype(np.float32)
+    """Return the divisor of each log-probability; `lengths` count generated tokens and the end symbol.
+
+    In float64, because long outputs with a large exponent have divisors beyond float32.
+    """
+    numbers = np.maximum(lengths, 1).astype(np.float64)
     match penalty.kind:
         case "average":
             return numbers**penalty.alpha
@@ -25,27 +28,10 @@ def length_divisor(lengths: Int[np.ndarray, "*places"], penalty: LengthPenalty) 
 def normalize_by_length(
     log_probs: Float[np.ndarray, "*places"], lengths: Int[np.ndarray, "*places"], penalty: LengthPenalty
 ) -> Float[np.ndarray, "*places"]:
-    """Return the scores that rank hypotheses."""
+    """Return the scores that rank hypotheses; no score of a longer output is lower at an equal log-probability."""
     return log_probs / length_divisor(lengths, penalty)
-
-
-def best_possible_score(
-    log_probs: Float[np.ndarray, " batch"],
-    *,
-    shortest: Int[np.ndarray, " batch"],
-    longest: Int[np.ndarray, " batch"],
-    penalty: LengthPenalty,
-) -> Float[np.ndarray, " batch"]:
-    """Return an upper bound on the score of an open hypothesis that ends between `shortest` and `longest`.
-
-    Its log-probability cannot rise, and every penalty is monotone in the length: with a positive alpha the longest
-    output has the best score, with a negative alpha the shortest.
-    """
-    return np.maximum(
-        normalize_by_length(log_probs, shortest, penalty), normalize_by_length(log_probs, longest, penalty)
-    )
 
 
 def hypothesis_score(log_prob: float, length: int, penalty: LengthPenalty) -> float:
     """Return the score of one hypothesis."""
-    return float(normalize_by_length(np.array([log_prob], dtype=np.float32), np.array([length]), penalty)[0])
+    return float(normalize_by_length(np.array([log_prob]), np.array([length]), penalty)[0])

@@ -1,16 +1,19 @@
-"""Scores of finished hypotheses, and bounds on open ones."""
+"""Scores of hypotheses of different lengths."""
+
+import math
 
 import numpy as np
 import pytest
 
 from dragoman.decoding import LengthPenalty
-from dragoman.decoding.length_penalty import best_possible_score, length_divisor, normalize_by_length
+from dragoman.decoding.config import MAX_LENGTH_PENALTY
+from dragoman.decoding.length_penalty import hypothesis_score, length_divisor, normalize_by_length
 
 PENALTIES = [
     LengthPenalty(),
-    LengthPenalty("average", -0.5),
+    LengthPenalty("average", 0.0),
     LengthPenalty("gnmt", 0.6),
-    LengthPenalty("gnmt", -2.0),
+    LengthPenalty("gnmt", MAX_LENGTH_PENALTY),
     LengthPenalty("none"),
 ]
 
@@ -35,10 +38,26 @@ def test_empty_hypothesis_has_a_score():
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-def test_bound_is_the_best_score_of_any_length(penalty):
-    open_ = np.array([-3.0, -0.25, 0.0], dtype=np.float32)
-    lengths = np.arange(4, 14)
-    bound = best_possible_score(open_, shortest=np.full((3,), 4), longest=np.full((3,), 13), penalty=penalty)
-    ends = np.stack([normalize_by_length(open_, np.full((3,), int(n)), penalty) for n in lengths])
-    assert (ends <= bound).all()
-    assert (ends == bound).any(axis=0).all()
+def test_longest_output_of_equal_log_prob_has_the_best_score(penalty):
+    scores = [normalize_by_length(np.full(1, -3.0), np.array([length]), penalty).item() for length in range(1, 14)]
+    assert scores == sorted(scores)
+
+
+@pytest.mark.parametrize("kind", ["average", "gnmt"])
+def test_largest_exponent_ranks_hypotheses(kind):
+    penalty = LengthPenalty(kind, MAX_LENGTH_PENALTY)
+    log_probs = np.array([-1e-6, -50.0, -49.0, -2e5], dtype=np.float32)
+    scores = normalize_by_length(log_probs, np.array([1, 2000, 2000, 65_536]), penalty)
+    assert (scores < 0).all()
+    assert len(set(scores.tolist())) == 4
+    assert scores[1] < scores[2]
+    exact = math.log(50) - penalty.alpha * math.log(2000 if kind == "average" else 2005 / 6)
+    assert math.log(-scores[1]) == pytest.approx(exact)
+
+
+def test_score_of_one_hypothesis_equals_that_of_an_array():
+    log_prob = np.float32(-7.3)
+    penalty = LengthPenalty("gnmt", 0.7)
+    assert hypothesis_score(float(log_prob), 11, penalty) == normalize_by_length(
+        np.array([log_prob]), np.array([11]), penalty
+    )
