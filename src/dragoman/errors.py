@@ -48,8 +48,20 @@ def quote(path: str | Path) -> str:
     return shlex.quote(str(path))
 
 
-def warn(message: str, category: type[Warning]) -> None:
-    """Issue a warning at the calling line outside of this package, every time.
+class TextWarning(UserWarning):
+    """Warning about one of many texts. Warnings of the same problem can be summarized.
+
+    The message is `UNIT NUMBER: MESSAGE; REMEDY`.
+    """
+
+    def __init__(self, unit: str, number: int, message: str, *, problem: str, remedy: str = "") -> None:
+        """`problem` follows the number of such texts: `translations were cut off at their length limit`."""
+        super().__init__(f"{unit} {number}: {message}" + (f"; {remedy}" if remedy else ""))
+        self.unit, self.number, self.problem, self.remedy = unit, number, problem, remedy
+
+
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning at the calling line outside of this package, every time; a warning has its own category.
 
     `warnings.warn` repeats no warning of a line, but each line of a file may have its own.
     """

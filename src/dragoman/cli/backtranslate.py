@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import text_io
+from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import OutputDir, config_options, refuse, shared_options
+from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options
 
@@ -30,7 +32,7 @@ def backtranslate(
     sampling: dict[str, Any],
     tag: Annotated[str, typer.Option(help="Tag before every source; '' for none.")] = "<bt>",
     loading: dict[str, Any],
-) -> None:
+) -> Outcome:
     """Translate monolingual target text back into the source language, as training data.
 
     Back-translation (Sennrich et al., 2016); each source starts with a tag (Caswell et al., 2019). Train on the pairs
@@ -44,10 +46,11 @@ def backtranslate(
     origin = describe_origin(run, *loading.get("ensemble", ()), method=method, **how)
     with text_io.read_with_progress(monolingual, output=output_dir) as texts:
         written = write_backtranslated(output_dir, texts, rewrite, tag=tag, origin=origin)
-    text_io.say(
+    text = (
         f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Name them under "
         f"data.extra_corpora: {{corpus: {{kind: files, source: {output_dir / SOURCE}, target: {output_dir / TARGET}}}}}"
     )
+    return Outcome(lambda: {"path": str(output_dir), **asdict(written)}, lambda: messages.say(text))
 
 
 def _beam_search(run: Path, search: dict[str, Any], loading: dict[str, Any]) -> tuple[Rewriter, dict[str, Any]]:

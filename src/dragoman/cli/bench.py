@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,8 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from dragoman.cli import text_io
-from dragoman.cli.options import JsonFlag, RunArgument, given, refuse, shared_options
+from dragoman.cli.options import RunArgument, given, refuse, shared_options
 from dragoman.cli.table_output import build_table
+from dragoman.cli.verb_command import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +37,7 @@ def bench(
     source_tokens: SourceTokens = None,
     rounds: Annotated[int, typer.Option(min=1, help="Measurements per setting; the median is reported.")] = 3,
     loading: dict[str, Any],
-    json_: JsonFlag = False,
-) -> None:
+) -> Outcome:
     """Measure the decoding speed of a run on this machine.
 
     Measures loading, the first token and the following tokens by batch size and beam size, and the fraction of peak
@@ -59,10 +58,7 @@ def bench(
     )
     config = BenchConfig(tokens=tokens, rounds=rounds, **options)
     found = measure(RunFolder(run), config, load=load, **{"device": None, "compute_type": "auto"} | loading)
-    if json_:
-        print(json.dumps(found, indent=2))
-    else:
-        _print(found)
+    return Outcome(lambda: found, lambda: _print(found))
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,8 @@ from rich.text import Text
 
 from dragoman.cli import text_io
 from dragoman.cli.evaluate import DEFAULT_METRICS, Lowercase, MetricNames, Tokenize, metric_configs
-from dragoman.cli.options import JsonFlag
 from dragoman.cli.table_output import build_table
+from dragoman.cli.verb_command import Outcome
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ def compare(
     seed: Annotated[int, typer.Option(min=0, help="Seed of both tests.")] = SEED,
     resamples: Annotated[int, typer.Option(min=40, help="Resamples of the paired bootstrap.")] = RESAMPLES,
     trials: Annotated[int, typer.Option(min=1, help="Trials of the approximate randomization test.")] = TRIALS,
-    json_: JsonFlag = False,
-) -> None:
+) -> Outcome:
     """Compare systems with paired significance tests, or runs in one table.
 
     Translations are compared by paired bootstrap resampling (Koehn, 2004) and approximate randomization (Riezler and
@@ -60,18 +58,14 @@ def compare(
                 "--metric, --tokenize, --lowercase, --seed, --resamples and --trials are for translations with "
                 "--reference; runs are shown with the scores that they have. Leave them out."
             )
-        _compare_runs(systems, as_json=json_)
-        return
+        return _compare_runs(systems)
     references = [text_io.read_all(name) for name in reference]
     outputs = {name: text_io.read_all(name) for name in systems}
     for name, sentences in outputs.items():
         check_aligned(sentences, references, names=[name, *reference])
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     compared = compare_systems(outputs, references, metrics, seed=seed, resamples=resamples, trials=trials)
-    if json_:
-        print(json.dumps([paired.row() for paired in compared], ensure_ascii=False, indent=2))
-    else:
-        _print_tests(compared)
+    return Outcome(lambda: [paired.row() for paired in compared], lambda: _print_tests(compared))
 
 
 def _print_tests(compared: Sequence[PairedResult]) -> None:
@@ -103,18 +97,21 @@ def _test_row(row: PairedResult) -> tuple[str | Text, ...]:
     )
 
 
-def _compare_runs(names: Sequence[str], *, as_json: bool) -> None:
-    """Print one table, or one JSON list. Raises ConfigError on a file, which needs a reference."""
-    from dragoman.runs.compare import comparable_scores, differing_settings, summarize_run
+def _compare_runs(names: Sequence[str]) -> Outcome:
+    """Return one table, or one JSON list. Raises ConfigError on a file, which needs a reference."""
+    from dragoman.runs.compare import summarize_run
 
     if files := [name for name in names if not Path(name).is_dir()]:
         raise ConfigError(
             f"{files[0]}: is not a run folder. Give run folders only, or files of translations and --reference FILE."
         )
     runs = [summarize_run(Path(name)) for name in names]
-    if as_json:
-        print(json.dumps([asdict(run) for run in runs], ensure_ascii=False, indent=2))
-        return
+    return Outcome(lambda: [asdict(run) for run in runs], lambda: _print_runs(runs))
+
+
+def _print_runs(runs: Sequence[RunSummary]) -> None:
+    from dragoman.runs.compare import comparable_scores, differing_settings
+
     signatures = list(dict.fromkeys(score.signature for score in comparable_scores(runs)))
     console = Console(highlight=False)
     console.print(_run_table(runs, signatures))

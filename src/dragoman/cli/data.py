@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dragoman.cli import options
 from dragoman.cli.training_display import show_cleaning, show_line, status
+from dragoman.cli.verb_command import Outcome, complete_verb
 from dragoman.config import merge
 from dragoman.errors import ConfigError
 
@@ -23,6 +24,7 @@ data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is
 
 
 @data.command()
+@complete_verb
 @options.shared_options(options.PARALLEL_CORPORA, into="corpora")
 def prepare(
     config: options.ConfigArgument = None,
@@ -35,7 +37,7 @@ def prepare(
     shard_pairs: Annotated[int, typer.Option(min=1, help="Sentence pairs per shard.")] = 2**17,
     data_dir: options.DataDir = None,
     assignments: options.Assignments = None,
-) -> None:
+) -> Outcome:
     """Clean, deduplicate and tokenize a corpus once, for any number of trainings.
 
     `dragoman data prepare --source train.en --target train.de --output-dir prepared` writes what `dragoman
@@ -54,7 +56,7 @@ def prepare(
     with _engine(engine, workers) as runner, status() as report:
         preparation = PreparationConfig(experiment, runner, choose and tokenizer is None, tokenizer, shard_pairs)
         summary = prepare_corpus(preparation, output_dir, report=report)
-    _show(summary, output_dir)
+    return Outcome(lambda: _facts(summary, output_dir), lambda: _show(summary, output_dir))
 
 
 def _engine(name: EngineName, workers: int | None) -> AbstractContextManager[TaskRunner]:
@@ -64,6 +66,11 @@ def _engine(name: EngineName, workers: int | None) -> AbstractContextManager[Tas
     if name == "single":
         return nullcontext(run_sequentially)
     return ray_runner(workers or (None if "RAY_ADDRESS" in os.environ else os.cpu_count()))
+
+
+def _facts(summary: PreparedSummary, output_dir: Path) -> dict[str, Any]:
+    sizes = ("pairs", "left_out", "valid", "test", "shards", "vocabulary")
+    return {"path": str(output_dir), **{name: getattr(summary, name) for name in sizes}, "notes": summary.notes}
 
 
 def _show(summary: PreparedSummary, output_dir: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,6 +13,7 @@ from dragoman.cli.load_run import load_as
 from dragoman.cli.options import Assignments, DeviceOption
 from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import TerminalReporter, show_line
+from dragoman.cli.verb_command import Outcome
 from dragoman.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def demo(
     ] = None,
     assignments: Assignments = None,
     device: DeviceOption = None,
-) -> None:
+) -> Outcome:
     """Train a small translator in minutes and show its translations.
 
     The corpus of dates, times, numbers and amounts is generated from the CLDR. An interrupted demo continues; a
@@ -55,7 +56,8 @@ def demo(
             files = write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
             folder.write_config(demo_experiment(files, assignments or []))
         train_in_folder(folder, folder.read_config(), device=choose_device(device), reporter=TerminalReporter())
-    _print(translate_held_out(load_as(Translator, folder.path, device=device), folder), folder)
+    result = translate_held_out(load_as(Translator, folder.path, device=device), folder)
+    return Outcome(lambda: _facts(result, folder), lambda: _print(result, folder))
 
 
 def _check_folder(folder: RunFolder, to: str, assignments: list[str] | None) -> None:
@@ -75,6 +77,15 @@ def _check_folder(folder: RunFolder, to: str, assignments: list[str] | None) -> 
         raise ConfigError(
             f"--to {to}: {folder.path} is a demo of another language. Choose another folder with --output-dir."
         )
+
+
+def _facts(result: DemoResult, folder: RunFolder) -> dict[str, Any]:
+    from dragoman.evaluation import score_rows
+
+    families = {name: {"right": right, "of": total} for name, (right, total) in result.by_family().items()}
+    scores = score_rows([result.exact, result.bleu])
+    seconds = folder.read_scores().get("seconds")
+    return {"path": str(folder.path), "seconds": seconds, "scores": scores, "families": families}
 
 
 def _print(result: DemoResult, folder: RunFolder) -> None:

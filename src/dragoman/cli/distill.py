@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from dragoman.cli import text_io
+from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, OutputDir, RunArgument, config_options, shared_options
+from dragoman.cli.verb_command import Outcome
 from dragoman.decoding.config import DecodingConfig, replace_options
 
 
@@ -21,7 +23,7 @@ def distill(
     output_dir: OutputDir,
     decoding: dict[str, Any],
     loading: dict[str, Any],
-) -> None:
+) -> Outcome:
     """Translate text with a teacher, as training data for a student.
 
     Sequence-level distillation (Kim and Rush, 2016). Word-level distillation is the training objective
@@ -42,7 +44,8 @@ def distill(
     origin = describe_origin(teacher, *loading.get("ensemble", ()), **how)
     with text_io.read_with_progress(source, output=output_dir) as texts:
         written = write_distilled(output_dir, texts, beam_search_rewriter(translator, config), origin=origin)
-    text_io.say(
+    text = (
         f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Train a student with: "
         f"dragoman train --source {output_dir / SOURCE} --target {output_dir / TARGET} --output-dir RUN"
     )
+    return Outcome(lambda: {"path": str(output_dir), **asdict(written)}, lambda: messages.say(text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from dragoman.cli import text_io
+from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import LOADING, JsonFlag, SourceFeaturesOption, config_options, given, refuse, shared_options
+from dragoman.cli.options import LOADING, SourceFeaturesOption, config_options, given, refuse, shared_options
 from dragoman.cli.table_output import build_table
+from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
 from dragoman.decoding.config import DecodingConfig, replace_options
@@ -65,8 +65,7 @@ def evaluate(
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
     sentence: Annotated[bool, typer.Option("--sentence", help="Also print the scores of each sentence.")] = False,
-    json_: JsonFlag = False,
-) -> None:
+) -> Outcome:
     """Score translations, or a run on a test set, against references.
 
     Prints each score with its sacreBLEU signature.
@@ -85,18 +84,15 @@ def evaluate(
         if perturb is not None:
             sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(outputs)]
             changed = sum(one != other for one, other in zip(sentences, outputs, strict=True))
-            text_io.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
+            messages.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
         features = None if source_features is None else list(read_heads(sentences, source_features, name=name))
         translator = load_as(Translator, run, **loading)
         config = replace_options(translator.config, decoding, where="evaluate")
         outputs = [best.text for best, *_ in translator.translate(sentences, config, source_features=features)]
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
-    if json_:
-        tree = {"scores": score_rows(scores)} | ({"sentences": sentence_rows(columns)} if columns else {})
-        print(json.dumps(tree, ensure_ascii=False, indent=2))
-    else:
-        _print_scores(scores, columns)
+    facts = {"scores": score_rows(scores)} | ({"sentences": sentence_rows(columns)} if columns else {})
+    return Outcome(lambda: facts, lambda: _print_scores(scores, columns))
 
 
 def metric_configs(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dragoman.cli.options import OutputDir, RunArgument, config_options, refuse
+from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.shortlist import ShortlistConfig
 from dragoman.errors import ConfigError
@@ -30,7 +31,7 @@ def export(
     source: ShortlistCorpus = None,
     target: ShortlistCorpus = None,
     sizes: dict[str, Any],
-) -> None:
+) -> Outcome:
     """Write the model of a run to a folder without training state."""
     from dragoman.data.readers.parallel import ParallelFiles
     from dragoman.runs.export import MEBIBYTE, export_run
@@ -42,10 +43,13 @@ def export(
     corpus = None if source is None or target is None else ParallelFiles(source=source, target=target)
     config = parse(ShortlistConfig, sizes, where="--shortlist") if shortlist else None
     result = export_run(run, output_dir, compute_type=compute_type, shortlist=config, corpus=corpus)
-    before, after = result.before / MEBIBYTE, result.after / MEBIBYTE
-    print(f"{output_dir}: {compute_type} weights, {after:.1f} MiB ({before:.1f} MiB in the run)")
+    text = f"{output_dir}: {compute_type} weights, {result.after / MEBIBYTE:.1f} MiB"
+    text += f" ({result.before / MEBIBYTE:.1f} MiB in the run)"
     if result.pairs is not None:
-        print(
-            f"{output_dir}: shortlist learned from {result.pairs:,} pairs. "
+        text += (
+            f"\n{output_dir}: shortlist learned from {result.pairs:,} pairs. "
             f"Use it with: dragoman translate {output_dir} --shortlist"
         )
+    facts: dict[str, Any] = {"path": str(output_dir), "compute_type": compute_type, "shortlist_pairs": result.pairs}
+    facts["bytes"] = {"run": result.before, "export": result.after}
+    return Outcome(lambda: facts, lambda: print(text))

@@ -67,7 +67,7 @@ def generate(
     prompts = iter([prompt or ""]) if input_ is None else text_io.read_input(input_, warnings)
     num_samples = n_best if isinstance(config, SamplingConfig) else 1
     found = generator.generate_stream(prompts, config, num_samples=num_samples, **limits)
-    texts = (f"{one.prompt if echo else ''}{one.text}" for completions in found for one in completions)
+    texts = ("\n".join(f"{one.prompt if echo else ''}{one.text}" for one in completions) for completions in found)
     lines = text_io.json_lines(found, _json_row) if format_ == "jsonl" else texts
     text_io.write_lines(lines, output, warnings, unit="prompts")
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from dragoman.cli.options import JsonFlag, RunArgument
+from dragoman.cli.options import RunArgument
 from dragoman.cli.table_output import build_table
+from dragoman.cli.verb_command import Outcome
 
 if TYPE_CHECKING:
     from dragoman.profiling.memory_and_time_estimate import ModelCost
 
 
-def info(run: RunArgument, *, json_: JsonFlag = False) -> None:
+def info(run: RunArgument) -> Outcome:
     """Describe a run: model, data, scores.
 
     Prints the parameters by part, the operations per token, the memory and the scores.
@@ -44,11 +44,12 @@ def info(run: RunArgument, *, json_: JsonFlag = False) -> None:
         "bytes": {"weights": weight_bytes, "cache_per_token": cost.cache_bytes},
         "result": folder.read_scores(),
     }
-    if json_:
-        print(json.dumps(facts, ensure_ascii=False, indent=2))
-        return
-    _print(facts, cost, heading=f"{task.description.noun}: {describe_model(experiment.model)}")
-    _print_result(facts["result"], unit=task.description.loss_unit)
+
+    def show() -> None:
+        _print(facts, cost, heading=f"{task.description.noun}: {describe_model(experiment.model)}")
+        _print_result(facts["result"], unit=task.description.loss_unit)
+
+    return Outcome(lambda: facts, show)
 
 
 def _print(facts: dict[str, Any], cost: ModelCost, *, heading: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.atomic_files import require_writable, unique_names, write_error, write_text
-from dragoman.cli import text_io
+from dragoman.cli import messages
 from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeaturesOption, config_options
 from dragoman.data.readers.conllu import read_heads
 from dragoman.decoding.config import DecodingConfig
@@ -75,7 +75,7 @@ def write_report(tree: Callable[..., Any], page: Callable[[Any], str], out: Path
     """Write the HTML page and the JSON file of a report, if they are requested."""
     if out is not None:
         write_text(out, page(tree(compact=True)))
-        text_io.say(f"{out}: written. Open it in a browser.")
+        messages.say(f"{out}: written. Open it in a browser.")
     if json_ is not None:
         write_text(json_, json.dumps(tree(), ensure_ascii=False) + "\n")
 

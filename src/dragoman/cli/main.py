@@ -19,6 +19,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 import dragoman
+from dragoman.cli import messages
 from dragoman.cli.usage_errors import USAGE_ERROR, describe_usage_error
 from dragoman.errors import DragomanError, StoppedError
 
@@ -26,6 +27,7 @@ _USER_ERROR: Final = 2
 INTERNAL_ERROR: Final = 1
 SIGNALED: Final = 128
 """Plus the number of a signal: the code that a shell reports for a process that the signal ended."""
+LEVEL_FLAGS: Final = ("--quiet", "--verbose")
 INTERRUPTED: Final = SIGNALED + 2
 BROKEN_PIPE: Final = SIGNALED + 13
 STREAM_ERRORS: Final = (errno.EBADF, errno.EISDIR, errno.EIO, errno.EAGAIN, errno.EFBIG, errno.EINVAL)
@@ -74,7 +76,9 @@ def build_command(verb: str | None = None) -> typer.Typer:
     if isinstance(function, typer.Typer):
         app.add_typer(function)
     else:
-        app.command()(function)
+        from dragoman.cli.verb_command import complete_verb
+
+        app.command()(complete_verb(function))
     return app
 
 
@@ -83,9 +87,9 @@ def main() -> None:
     _open_closed_streams()
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _end)
-    arguments, debug = _without_debug(sys.argv[1:])
+    arguments, debug = _without_debug(_level_flags_last(sys.argv[1:]))
     if not debug:
-        warnings.formatwarning = _one_line
+        warnings.showwarning = messages.show_warning
     _set_library_defaults()
     status = run(arguments, debug=debug)
     try:
@@ -138,8 +142,12 @@ def _set_library_defaults() -> None:
 def run(arguments: list[str], *, debug: bool) -> int:
     """Run one command and return its exit code; the message of an error goes to standard error."""
     verb = arguments[0] if arguments and arguments[0] in SUMMARIES else None
+    messages.start()
     try:
-        status = build_command(verb)(arguments, prog_name="dragoman", standalone_mode=False)
+        try:
+            status = build_command(verb)(arguments, prog_name="dragoman", standalone_mode=False)
+        finally:
+            messages.summarize_warnings()
     except SystemExit as ending:  # after SIGTERM, or by typer after a broken pipe
         if isinstance(ending.__context__, BrokenPipeError):
             return BROKEN_PIPE
@@ -192,8 +200,12 @@ def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
     return kept + arguments[end:], len(kept) < end
 
 
-def _one_line(message: Warning | str, *_location: object, **_line: object) -> str:
-    return f"dragoman: warning: {message}\n"
+def _level_flags_last(arguments: list[str]) -> list[str]:
+    """Move the flags of the messages from before the verb, where they are accepted too, to its options."""
+    count = next((place for place, one in enumerate(arguments) if one not in LEVEL_FLAGS), len(arguments))
+    rest = arguments[count:]
+    end = rest.index("--") if "--" in rest else len(rest)
+    return rest[:end] + arguments[:count] + rest[end:]
 
 
 def _print_version(requested: bool) -> None:
@@ -208,4 +220,6 @@ def _global_options(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print results, warnings and errors only.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print every warning instead of summaries.")] = False,
 ) -> None: ...

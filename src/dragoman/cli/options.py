@@ -14,7 +14,8 @@ from dragoman.config import Config, alternatives, descriptions
 from dragoman.errors import ConfigError
 
 TextFormat = Literal["text", "jsonl"]
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+Verb = Callable[..., Any]
+Decorator = Callable[[Verb], Verb]
 
 RUN_DEFAULT = "the run's"
 """Shown as the default of an option whose default is in the run's configuration."""
@@ -25,7 +26,6 @@ InputFile = Annotated[
 ]
 OutputFile = Annotated[str, typer.Option("--output", "-o", help="Output file (atomic); - is standard output.")]
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or mps. Default: the fastest device.")]
 SourceFeaturesOption = Annotated[
     Path | None,
@@ -86,10 +86,11 @@ def refuse(options: Mapping[str, Any], reason: str) -> None:
     """Raise ConfigError if an option is given, because it has no effect for this reason."""
     for name, value in options.items():
         if value is not None and value is not False and value != []:
-            raise ConfigError(f"{_flag(name)} has no effect {reason}. Leave it out.")
+            raise ConfigError(f"{flag(name)} has no effect {reason}. Leave it out.")
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
+    """Return the option of a parameter."""
     return _FLAGS.get(name, (f"--{name.replace('_', '-')}",))[0]
 
 
@@ -114,11 +115,11 @@ def _options(annotations: Mapping[str, Any], *, into: str) -> Decorator:
     kind = inspect.Parameter.KEYWORD_ONLY
     added = [inspect.Parameter(name, kind, default=None, annotation=one) for name, one in annotations.items()]
 
-    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+    def decorate(verb: Verb) -> Verb:
         @functools.wraps(verb)
-        def with_values(*arguments: Any, **options: Any) -> None:
+        def with_values(*arguments: Any, **options: Any) -> Any:
             values = given(**{name: options.pop(name) for name in annotations})
-            verb(*arguments, **options, **{into: values})
+            return verb(*arguments, **options, **{into: values})
 
         signature = inspect.signature(verb, eval_str=True)
         parameters = [new for old in signature.parameters.values() for new in (added if old.name == into else [old])]
@@ -131,7 +132,7 @@ def _options(annotations: Mapping[str, Any], *, into: str) -> Decorator:
 
 def _config_option(config: type[Config], name: str, default: str | None) -> Any:
     """Return the annotation of the option for a field; None means that the option is not given."""
-    field, text, option = config.model_fields[name], descriptions(config)[name], _flag(name)
+    field, text, option = config.model_fields[name], descriptions(config)[name], flag(name)
     (kind,) = alternatives(field.annotation)
     shown = str(field.default) if default is None and field.default is not None else default
     extra: dict[str, Any] = {"help": f"{text[0].upper()}{text[1:]}.", "show_default": shown or False}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from rich.text import Text
 from dragoman.cli import options
 from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import format_seconds, status
+from dragoman.cli.verb_command import Outcome
 from dragoman.config import merge
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def plan(
     devices: Annotated[int, typer.Option(min=1, help="Number of such devices (data parallel).")] = 1,
     memory: Annotated[str | None, typer.Option(help="Device memory, such as 16GiB. Default: free memory.")] = None,
     price: Annotated[float | None, typer.Option(min=0, help="Price of one device hour, in any currency.")] = None,
-    json_: options.JsonFlag = False,
-) -> None:
+) -> Outcome:
     """Estimate the memory, time and cost of a training.
 
     Takes the options of `dragoman train`, profiles the first steps of that training for some seconds, and writes
@@ -57,10 +56,8 @@ def plan(
         found = plan_training(
             experiment, device=chosen, devices=devices, available=available, price=price, report=report
         )
-    if json_:
-        print(json.dumps({"device": describe_device(chosen), **found.to_dict()}, indent=2))
-    else:
-        _print(found, device=describe_device(chosen))
+    name = describe_device(chosen)
+    return Outcome(lambda: {"device": name, **found.to_dict()}, lambda: _print(found, device=name))
 
 
 def _print(found: Plan, *, device: str) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli import text_io
+from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import DeviceOption, OutputDir, RunArgument
+from dragoman.cli.verb_command import Outcome
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.errors import DataError
 
@@ -24,7 +25,7 @@ def prune(
     output_dir: OutputDir,
     pairs: Annotated[int, typer.Option(min=1, help="Maximum number of pairs read.")] = 1000,
     device: DeviceOption = None,
-) -> None:
+) -> Outcome:
     """Remove the least important attention heads of a run.
 
     Heads are ranked by the sensitivity of the loss on the given pairs (Michel et al., 2019). Each attention keeps at
@@ -42,8 +43,10 @@ def prune(
     translator = load_as(Translator, run, torch_only=True, device=device)
     result = prune_run(run, translator, output_dir, share=heads, pairs=sample)
     text_io.report_repairs(warnings)
-    text_io.say(
+    text = (
         f"{output_dir}: {result.heads[1]} of {result.heads[0]} heads, {result.parameters[1]:,} of "
         f"{result.parameters[0]:,} parameters. Score the run with: dragoman evaluate {output_dir} --source FILE "
         "--reference FILE"
     )
+    facts = {"path": str(output_dir), "heads": result.heads, "parameters": result.parameters}
+    return Outcome(lambda: facts, lambda: messages.say(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from dragoman.cli.options import Assignments, DeviceOption
 from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import TerminalReporter
+from dragoman.cli.verb_command import Outcome
 from dragoman.config import override
 from dragoman.errors import RunError
 
@@ -36,7 +38,7 @@ def reproduce(
     seed: Annotated[list[int] | None, typer.Option(help="Seed (repeatable).", show_default="the recipe's")] = None,
     assignments: Assignments = None,
     device: DeviceOption = None,
-) -> None:
+) -> Outcome:
     """Train a recipe and compare its scores with the expected ones.
 
     Trains once per seed. The exit code is 0 where all expected scores are reached, else 1. Interrupted runs continue,
@@ -58,17 +60,20 @@ def reproduce(
     seconds = [float(run.read_scores()["seconds"]) for run in runs]
     write_score_checks(folder / "reproduced.json", checks, seeds=list(experiments), seconds=seconds)
     is_reproduced = all(check.passed for check in checks)
-    _print_checks(checks)
     minutes = ", ".join(f"{value / 60:.1f}" for value in seconds)
     changes = f", with {' '.join(assignments)}" if assignments else ""
-    Console().print(
+    text = (
         f"\nThe result {'holds' if is_reproduced else 'does not hold'}: seeds {', '.join(map(str, experiments))}, "
-        f"{minutes} minutes{changes}.",
-        markup=False,
-        soft_wrap=True,
+        f"{minutes} minutes{changes}."
     )
-    if not is_reproduced:
-        raise typer.Exit(1)
+
+    def show() -> None:
+        _print_checks(checks)
+        Console().print(text, markup=False, soft_wrap=True)
+
+    rows = [asdict(check) | {"passed": check.passed, "expected": check.expected.model_dump()} for check in checks]
+    facts = {"reproduced": is_reproduced, "seeds": list(experiments), "seconds": seconds, "checks": rows}
+    return Outcome(lambda: facts, show, status=int(not is_reproduced))
 
 
 def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignments: list[str]) -> dict[int, Experiment]:

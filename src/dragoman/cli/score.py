@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import options, text_io
+from dragoman.cli import messages, options, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, replace_options
@@ -75,7 +75,7 @@ def score(
         )
     text_io.write_lines(lines, output, warnings)
     if not perplexity:
-        text_io.say(_describe_totals(**totals))
+        messages.say(_describe_totals(**totals))
 
 
 def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:

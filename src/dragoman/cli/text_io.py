@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from dragoman.atomic_files import new_text_file
+from dragoman.cli import messages
 from dragoman.data.readers import line_reader
 from dragoman.data.readers.conllu import read_heads
 from dragoman.data.readers.line_reader import ReadWarnings
@@ -80,8 +81,11 @@ def write_lines(
 ) -> None:
     """Write lines to the output as they come, with the progress on a terminal; then report the repairs."""
     with closing(with_progress(lines, unit, output=output, total=total)) as shown, open_output(output) as stream:
+        count = 0
         for line in shown:
             stream.write(line + "\n")
+            count += 1
+    messages.summarize_warnings(count)
     report_repairs(warnings)
 
 
@@ -120,7 +124,7 @@ def with_progress(
 
     Shows nothing unless standard error is a terminal that does not receive the output.
     """
-    if not sys.stderr.isatty() or (output == STANDARD and sys.stdout.isatty()):
+    if messages.is_quiet() or not sys.stderr.isatty() or (output == STANDARD and sys.stdout.isatty()):
         yield from items
         return
     from rich.console import Console
@@ -138,12 +142,7 @@ def with_progress(
             progress.update(task, advance=1, rate=number / max(time.monotonic() - started, 1e-9))
 
 
-def say(message: str) -> None:
-    """Print a message to standard error."""
-    print(f"dragoman: {message}", file=sys.stderr)
-
-
 def report_repairs(warnings: ReadWarnings) -> None:
     """Print the repairs made while reading; empty lines are kept and not reported."""
     for message in warnings.messages(blank=False):
-        say(message)
+        messages.say(message)

@@ -11,10 +11,12 @@ import typer
 
 from dragoman.cli import options
 from dragoman.cli.training_display import TerminalReporter, on_signals, show_result
+from dragoman.cli.verb_command import Outcome
 from dragoman.config import override
 from dragoman.errors import ConfigError, DragomanError
 
 if TYPE_CHECKING:
+    from dragoman.runs.model_card import TrainingResult
     from dragoman.training.launch import WorkerRank
 
 
@@ -30,7 +32,7 @@ def train(
     assignments: options.Assignments = None,
     device: options.DeviceOption = None,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
-) -> None:
+) -> Outcome | None:
     """Train a model, or continue a run.
 
     `dragoman train --source train.en --target train.de --output-dir runs/en-de` is enough. --text trains a language
@@ -41,32 +43,40 @@ def train(
     worker = worker_rank()
     if worker is not None and worker.rank > 0:
         _train_as_worker(worker)
-    elif output_dir is not None and worker is not None and _is_restarted(output_dir):
-        _resume(output_dir, device=device, tensorboard=tensorboard)
-    elif resume is not None:
+        return None
+    if output_dir is not None and worker is not None and _is_restarted(output_dir):
+        return _resume(output_dir, device=device, tensorboard=tensorboard)
+    if resume is not None:
         if corpora or any(one is not None for one in (config, init_from, output_dir, data_dir, assignments)):
             raise ConfigError("--resume uses the configuration and corpora of the run. Leave the other options out.")
-        _resume(resume, device=device, tensorboard=tensorboard)
-    elif output_dir is None:
+        return _resume(resume, device=device, tensorboard=tensorboard)
+    if output_dir is None:
         raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir runs/en-de.")
-    else:
-        from dragoman.runs.train import train
+    from dragoman.runs.train import train
 
-        result = train(
-            config,
-            output_dir=output_dir,
-            **corpora,
-            init_from=init_from,
-            overrides=override({}, assignments or []),
-            data_dir=data_dir,
-            device=device,
-            tensorboard=tensorboard,
-            reporter=TerminalReporter(),
-        )
-        show_result(result)
+    result = train(
+        config,
+        output_dir=output_dir,
+        **corpora,
+        init_from=init_from,
+        overrides=override({}, assignments or []),
+        data_dir=data_dir,
+        device=device,
+        tensorboard=tensorboard,
+        reporter=TerminalReporter(),
+    )
+    return _outcome(result)
 
 
-def _resume(path: Path, *, device: str | None, tensorboard: bool) -> None:
+def _outcome(result: TrainingResult) -> Outcome:
+    from dragoman.evaluation import score_rows
+
+    facts = {"path": str(result.path), "weights": result.selected, "steps": result.steps, "tokens": result.tokens}
+    facts |= {"seconds": result.seconds, "scores": {name: score_rows(one) for name, one in result.scores.items()}}
+    return Outcome(lambda: facts, lambda: show_result(result))
+
+
+def _resume(path: Path, *, device: str | None, tensorboard: bool) -> Outcome:
     """Continue the training in a run folder; workers start while this process imports PyTorch."""
     from dragoman.runs.folder import RunFolder
     from dragoman.training.launch import start_workers_early
@@ -75,7 +85,7 @@ def _resume(path: Path, *, device: str | None, tensorboard: bool) -> None:
         from dragoman.runs.train import resume
 
         result = resume(path, device=device, tensorboard=tensorboard, reporter=TerminalReporter(), early=early)
-    show_result(result)
+    return _outcome(result)
 
 
 def _train_as_worker(worker: WorkerRank) -> None:

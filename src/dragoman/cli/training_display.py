@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from dragoman.cli import messages
 from dragoman.cli.table_output import build_table
 from dragoman.errors import StoppedError
 from dragoman.training import callbacks
@@ -24,7 +25,19 @@ if TYPE_CHECKING:
     from dragoman.runs.model_card import TrainingResult
     from dragoman.tasks.task import TaskData
 
-console = Console(stderr=True, highlight=False)
+
+class _MessageConsole(Console):
+    """Console on standard error that prints nothing in a quiet command."""
+
+    @property
+    def quiet(self) -> bool:
+        return messages.is_quiet()
+
+    @quiet.setter
+    def quiet(self, quiet: bool) -> None: ...
+
+
+console = _MessageConsole(stderr=True, highlight=False)
 NOTICE = b"\nstopping at the next safe point; press Ctrl-C again to stop at once\n"
 
 

@@ -100,8 +100,9 @@ class Classifier(LabelPredictor):
         for number, ids in enumerate(encoded, start=first_line):
             if len(ids) + 2 > self.max_length:
                 warn_input(
-                    f"line {number}: {len(ids) + 2} tokens exceed the limit of {self.max_length}; "
-                    "the end of the text is ignored"
+                    number,
+                    f"{len(ids) + 2} tokens exceed the limit of {self.max_length}; the end of the text is ignored",
+                    problem=f"texts have more than {self.max_length} tokens and their ends were ignored",
                 )
         return [self._classification(one.tolist()) for one in self._predict(encoded)]
 
@@ -135,9 +136,17 @@ class Tagger(LabelPredictor):
                 raise TypeError("expected lists of words, got one text; split it into words")
             found = self._split(encode_words(self.tokenizer, words))
             if len(found) > 1:
-                warn_input(f"line {number}: too long for the model; its words were tagged in {len(found)} segments")
+                warn_input(
+                    number,
+                    f"too long for the model; its words were tagged in {len(found)} segments",
+                    problem="texts are too long for the model and were tagged in segments",
+                )
             elif any(len(segment.ids) > self.max_length - 2 for segment in found):
-                warn_input(f"line {number}: a word is too long for the model; its end is ignored")
+                warn_input(
+                    number,
+                    "a word is too long for the model; its end is ignored",
+                    problem="texts have a word that is too long for the model and whose end was ignored",
+                )
             segments += found
             counts.append(len(found))
         tagged = iter(self._tag_segments(segments))

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack, final
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.errors import ConfigError, DataError, warn
+from dragoman.errors import ConfigError, DataError, TextWarning, warn
 from dragoman.inference.backends.protocol import as_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
@@ -40,7 +40,7 @@ class SamplingOptions(TypedDict, total=False):
     seed: int | None
 
 
-class GenerationWarning(UserWarning):
+class GenerationWarning(TextWarning):
     """Warning about one prompt; the message names the prompt."""
 
 
@@ -306,8 +306,9 @@ def encode_prompts(
         for number, ids in enumerate(encoded, start=first + 1):
             if len(ids) + extra > max_length:
                 seen = (kept or max_length) - extra
-                found = f"prompt {number}: {len(ids)} tokens"
-                warn(f"{found}, of which the model sees the last {seen} only; {remedy}", GenerationWarning)
+                message = f"{len(ids)} tokens, of which the model sees the last {seen} only"
+                problem = f"prompts are too long, and the model sees the last {seen} tokens of each only"
+                warn(GenerationWarning("prompt", number, message, problem=problem, remedy=remedy))
     if pairs:
         return [Prompt(text, (*ids, BOS), context=()) for text, ids in zip(texts, encoded, strict=True)]
     return [Prompt(text, (BOS, *ids), context=ids) for text, ids in zip(texts, encoded, strict=True)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from dragoman import errors
+from dragoman.errors import TextWarning, warn
 
 BATCH_TOKENS = 4096
 """Default token budget of a batch, padding included."""
@@ -15,13 +15,13 @@ _I = TypeVar("_I")
 _T = TypeVar("_T")
 
 
-class InputWarning(UserWarning):
+class InputWarning(TextWarning):
     """Warning about one input of a classifier, tagger or question answerer; the message names the line."""
 
 
-def warn_input(message: str) -> None:
+def warn_input(number: int, message: str, *, problem: str) -> None:
     """Issue an `InputWarning`."""
-    errors.warn(message, InputWarning)
+    warn(InputWarning("line", number, message, problem=problem))
 
 
 def require_list(texts: Sequence[str]) -> Sequence[str]:

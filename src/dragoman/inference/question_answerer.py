@@ -116,8 +116,9 @@ class QuestionAnswerer:
         for number, ids in enumerate(questions, start=first_line):
             if len(ids) > limit:
                 warn_input(
-                    f"line {number}: the question has {len(ids)} tokens, more than the limit of {limit}; "
-                    "its end is ignored"
+                    number,
+                    f"the question has {len(ids)} tokens, more than the limit of {limit}; its end is ignored",
+                    problem=f"questions have more than {limit} tokens and their ends were ignored",
                 )
         different = dict.fromkeys(context for _, context in pairs)
         encoded = {text: _Context(text, *self.tokenizer.encode_with_offsets(text)) for text in different}

@@ -93,12 +93,14 @@ class Segmenter:
         trees = _split_heads(heads, sentence, parts)
         segments = [Segment(*one) for one in zip(self._encode(parts), trees, strict=True) if one[0]]
         beginning = f"a sentence of {len(ids)} tokens is" if is_split else f"{len(ids)} tokens are"
-        name, remedy = ("it", "") if is_split else ("the line", "; split it by sentences")
-        warn(
-            f"line {line}: {beginning} too long to be translated at once (at most {self._max_length}); "
-            f"{name} was translated in {len(segments)} segments{remedy}",
-            TranslationWarning,
+        name, remedy = ("it", "") if is_split else ("the line", "split it by sentences")
+        message = (
+            f"{beginning} too long to be translated at once (at most {self._max_length}); "
+            f"{name} was translated in {len(segments)} segments"
         )
+        many = f"{'sentences' if is_split else 'lines'} have more than {self._max_length} tokens"
+        problem = f"{many} and were translated in segments"
+        warn(TranslationWarning("line", line, message, problem=problem, remedy=remedy))
         return segments
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import hypothesis_score
+from dragoman.errors import TextWarning
 
 
-class TranslationWarning(UserWarning):
+class TranslationWarning(TextWarning):
     """Warning about the translation of one line; the message names the line."""
 
 

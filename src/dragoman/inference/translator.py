@@ -276,11 +276,10 @@ class Translator:
         ]
         result = TranslationResult(join_translations(sentences, config, join_texts=line.layout.fill))
         if not result[0].hypothesis.finished:
-            warn(
-                f"line {number}: the translation was cut off at its length limit ({len(result.tokens)} tokens); "
-                "to allow longer ones, raise decoding.max_length or decoding.max_length_ratio",
-                TranslationWarning,
-            )
+            message = f"the translation was cut off at its length limit ({len(result.tokens)} tokens)"
+            problem = "translations were cut off at their length limit"
+            remedy = "to allow longer ones, raise max_length or max_length_ratio"
+            warn(TranslationWarning("line", number, message, problem=problem, remedy=remedy))
         return result
 
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:

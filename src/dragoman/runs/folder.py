@@ -57,6 +57,11 @@ class RunFolder:
     shortlist = _Member("shortlist.safetensors")
     model_card = _Member("README.md")
 
+    def files(self) -> list[Path]:
+        """Return the files of a run that exist."""
+        members = [self.path / one.name for one in vars(RunFolder).values() if isinstance(one, _Member)]
+        return [path for path in members if path.is_file()]
+
     def check_new(self) -> None:
         """Raise RunError if the folder contains anything but temporary files of a killed process."""
         if self.path.is_dir() and all(_is_temporary(path) for path in self.path.iterdir()):

@@ -64,6 +64,14 @@ def test_debug_is_removed_from_arguments(arguments, left, debug):
     assert main._without_debug(arguments) == (left, debug)
 
 
-def test_warnings_are_one_line():
-    written = main._one_line(UserWarning("line 3: cut"), UserWarning, "somewhere.py", 11, line=None)
-    assert written == "dragoman: warning: line 3: cut\n"
+@pytest.mark.parametrize(
+    ("arguments", "ordered"),
+    [
+        (["--quiet", "data", "prepare"], ["data", "prepare", "--quiet"]),
+        (["--verbose", "bench", "--", "x"], ["bench", "--verbose", "--", "x"]),
+        (["train", "--quiet"], ["train", "--quiet"]),
+        (["--quiet"], ["--quiet"]),
+    ],
+)
+def test_level_flags_move_behind_the_verb(arguments, ordered):
+    assert main._level_flags_last(arguments) == ordered

@@ -1,0 +1,79 @@
+"""Messages on standard error: how many are shown, and the summary of warnings about single texts."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from dragoman.errors import TextWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Level = Literal["quiet", "normal", "verbose"]
+SHOWN_NUMBERS = 5
+"""Texts that a summary lists by their number."""
+
+
+@dataclass
+class _Settings:
+    """Level and collected warnings of the command that this process runs."""
+
+    level: Level = "normal"
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """Option of each parameter of the verb."""
+    collected: dict[str, list[TextWarning]] = field(default_factory=dict)
+    """Warnings about single texts by their problem."""
+
+
+_settings = _Settings()
+
+
+def start(level: Level = "normal", flags: Mapping[str, str] | None = None) -> None:
+    """Set the level of the messages, and the options whose names replace those of parameters in warnings."""
+    _settings.level, _settings.flags = level, flags or {}
+    _settings.collected.clear()
+
+
+def is_quiet() -> bool:
+    """Return whether only results, warnings and errors are shown."""
+    return _settings.level == "quiet"
+
+
+def say(message: str) -> None:
+    """Print a message to standard error, unless the command is quiet."""
+    if not is_quiet():
+        print(f"dragoman: {message}", file=sys.stderr)
+
+
+def show_warning(message: Warning | str, *_location: object, **_line: object) -> None:
+    """Print a warning in one line, in place of `warnings.showwarning`; one about a text is counted for the summary."""
+    if isinstance(message, TextWarning):
+        _settings.collected.setdefault(message.problem, []).append(message)
+        if _settings.level != "verbose":
+            return
+    _print_warning(str(message))
+
+
+def summarize_warnings(total: int | None = None) -> None:
+    """Print one warning for each problem of texts since the last summary; `total` is the number of texts."""
+    for problem, found in _settings.collected.items():
+        if len(found) == 1:
+            text = str(found[0]) if _settings.level != "verbose" else ""
+        else:
+            numbers = ", ".join(str(one.number) for one in found[:SHOWN_NUMBERS])
+            more = ", …" if len(found) > SHOWN_NUMBERS else ""
+            of = "" if total is None else f" of {total:,}"
+            text = f"{len(found):,}{of} {problem} ({found[0].unit} {numbers}{more}); {found[0].remedy}".rstrip("; ")
+        if text:
+            _print_warning(text)
+    _settings.collected.clear()
+
+
+def _print_warning(text: str) -> None:
+    names = "|".join(map(re.escape, _settings.flags))
+    if names:  # a warning names the parameter of the Python API, and the user has an option
+        text = re.sub(rf"(?<![\w.-])({names})\b", lambda match: _settings.flags[match[1]], text)
+    print(f"dragoman: warning: {text}", file=sys.stderr)
