@@ -42,8 +42,9 @@ COMMAND_LINE = f"""# Command line
 
 <!-- Written by `{COMMAND}` from the verbs; edits here are lost. -->
 
-`dragoman VERB --help` prints the same text. Every verb has `--quiet`, `--verbose` and `--json`. `--debug` adds the traceback to an error message. Where a
-verb reads or writes lines of text, the file name `-` means standard input or standard output.
+`dragoman VERB --help` prints the same text. Every verb has `--quiet`, `--verbose` and `--json`; `--debug` adds the
+traceback to an error message. Where a verb reads or writes lines of text, the file name `-` means standard input or
+standard output.
 
 | exit code | meaning |
 | --- | --- |
