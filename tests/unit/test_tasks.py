@@ -10,6 +10,7 @@ import yaml
 import dragoman
 from dragoman.config import merge
 from dragoman.errors import ConfigError, DataError, RunError
+from dragoman.evaluation import Baseline, Score
 from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger, Translator
 from dragoman.models.weight_storage import load_tensors
 from dragoman.profiling.memory_and_time_estimate import count_parameters, estimate_training, model_cost
@@ -17,9 +18,11 @@ from dragoman.runs.compare import summarize_run
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.model_card import low_score_note
 from dragoman.runs.train import train_and_score
 from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
+from dragoman.tasks.translation import TranslationTask
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import WORDS, hashes
 from tests.small_tasks import TEXT, config_of, write_texts
@@ -84,6 +87,32 @@ def test_files_of_a_run(place, name):
         assert part in card
     assert str(place) not in card
     assert folder.labels.exists() == (name in ("classification", "tagging"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_small_corpora_and_low_scores_are_noted(place, name):
+    folder = RunFolder(place / name)
+    task = build_task(folder.read_config())
+    notes = task.prepare_data(folder, report=lambda _: None).notes
+    assert " for training are few: " in notes[0]
+    assert task.description.advice.remedy in notes[0]
+    card = folder.model_card.read_text(encoding="utf-8")
+    assert f"- {notes[0]}" in card
+    scores = {
+        part: [Score(**{**one, "baseline": one["baseline"] and Baseline(**one["baseline"])}) for one in found]
+        for part, found in folder.read_scores()["scores"].items()
+    }
+    note = low_score_note(scores, task.description)
+    assert (note is not None) == (f"useful {task.description.noun}. " in card)
+    assert (note is None) or f"**{note}**" in card
+    if name in ("translation", "language_modeling", "masked_lm"):
+        assert note is not None
+
+
+def test_large_corpus_gets_no_advice():
+    advice = TranslationTask.description.advice
+    assert advice.notes(advice.enough, "pairs") == ()
+    assert "9,999 pairs for training are few" in advice.notes(9_999, "pairs")[0]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -67,6 +67,8 @@ def _print(found: Plan, *, device: str) -> None:
     many = f" × {found.devices}" if found.devices > 1 else ""
     workers = f", {found.workers} workers" if found.workers > 1 else ""
     console.print(f"{device}{many}{workers}; {found.data_summary}; {found.parameters:,} parameters")
+    for note in found.data_notes:
+        console.print(f"note: {note}", markup=False)
     parts = ("start", "steps", "validations", "checkpoints", "selection", "scores", "total")
     tables = {
         "memory": {name.replace("_", " "): format_bytes(size) for name, size in vars(found.memory).items() if size},

@@ -102,6 +102,7 @@ def show_cleaning(report: CleaningReport) -> None:
 def show_result(result: TrainingResult) -> None:
     """Print the scores, and the command that uses the run."""
     from dragoman.runs.folder import RunFolder
+    from dragoman.runs.model_card import low_score_note
     from dragoman.tasks.factory import build_task
 
     rows = [
@@ -110,9 +111,11 @@ def show_result(result: TrainingResult) -> None:
         for score in scores
     ]
     console.print(build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
-    command = build_task(RunFolder(result.path).read_config()).description.command
+    task = build_task(RunFolder(result.path).read_config()).description
+    if note := low_score_note(result.scores, task):
+        show_line(f"note: {note}")
     show_line(f"finished in {format_seconds(result.seconds)}; weights: {result.selected}. Use the run with:")
-    show_line(f"  {command.replace('RUN', str(result.path))}")
+    show_line(f"  {task.command.replace('RUN', str(result.path))}")
 
 
 def format_seconds(seconds: float) -> str:

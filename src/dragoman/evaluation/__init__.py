@@ -1,6 +1,7 @@
 """Metrics, significance tests and error analysis of output texts; every score has a comparable signature."""
 
 from dragoman.evaluation.metrics import (
+    Baseline,
     Bleu,
     Chrf,
     ChrfPlusPlus,
@@ -19,6 +20,7 @@ from dragoman.evaluation.metrics import (
 from dragoman.evaluation.significance import PairedResult, compare_systems
 
 __all__ = [
+    "Baseline",
     "Bleu",
     "Chrf",
     "ChrfPlusPlus",

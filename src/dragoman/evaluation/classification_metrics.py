@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 from dragoman.errors import DataError
-from dragoman.evaluation.metrics import Score
+from dragoman.evaluation.metrics import Baseline, Score
 
 
 @final
@@ -99,9 +99,11 @@ def confusion_matrix(
 def classification_scores(predicted: Sequence[str], expected: Sequence[str]) -> list[Score]:
     """Return accuracy and macro-averaged F1 in percent. Raises DataError as `confusion_matrix` does."""
     counted = confusion_matrix(predicted, expected)
+    most_frequent = Counter(expected).most_common(1)[0][1]
+    baseline = Baseline(_percent(most_frequent, counted.examples), "the most frequent label")
     facts = f"classes:{len(set(expected))}|examples:{counted.examples}"
     return [
-        Score("accuracy", counted.accuracy, facts, "", higher_is_better=True),
+        Score("accuracy", counted.accuracy, facts, "", higher_is_better=True, baseline=baseline),
         Score("macro-F1", counted.macro_f1, f"{facts}|average:macro|absent:left-out", "", higher_is_better=True),
     ]
 

@@ -204,6 +204,16 @@ class _MeanMetric(SacrebleuMetric):
         return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Score of a model that ignores its input, on the same data."""
+
+    value: float
+    description: str
+    """The model, such as `the most frequent label`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """Score with the name and signature of sacreBLEU, which make it comparable."""
@@ -213,6 +223,7 @@ class Score:
     signature: str
     detail: str
     higher_is_better: bool
+    baseline: Baseline | None = None
 
     def __str__(self) -> str:
         return f"{self.metric}|{self.signature} = {self.value:.2f} {self.detail}".rstrip()

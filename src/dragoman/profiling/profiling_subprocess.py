@@ -120,6 +120,7 @@ def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Calla
         peak_flops=peak_flops(device) if request.validate else 0.0,
         score_seconds=score_seconds,
         data_summary=data.summary,
+        data_notes=data.notes,
     )
 
 

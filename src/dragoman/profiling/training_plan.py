@@ -86,6 +86,7 @@ class Plan:
     cost: float | None
     """Price of all device hours."""
     data_summary: str
+    data_notes: tuple[str, ...]
 
     @property
     def fits(self) -> bool:
@@ -122,6 +123,7 @@ def build_plan(
         time=time,
         cost=None if price is None else price * devices * time.total / 3600,
         data_summary=profile.data_summary,
+        data_notes=profile.data_notes,
     )
 
 

@@ -102,6 +102,7 @@ class Profile:
     score_seconds: Mapping[str, float]
     """Seconds of scoring each set after training."""
     data_summary: str
+    data_notes: tuple[str, ...]
 
 
 def run_profiler(folder: Path, request: ProfileRequest, *, program: str, report: Callable[[str], None]) -> Profile:

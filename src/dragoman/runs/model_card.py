@@ -3,7 +3,7 @@
 import json
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch
 from dragoman.atomic_files import write_atomically
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
+from dragoman.evaluation.useful_scores import reasons_against
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
@@ -46,6 +47,13 @@ class TrainingResult:
         return load(self.path, **options)
 
 
+def low_score_note(scores: Mapping[str, Sequence[Score]], task: TaskDescription) -> str | None:
+    """Return a note, with reasons and a remedy, if the validation scores are too low for a useful model."""
+    if not (reasons := reasons_against(scores.get("valid", ()))):
+        return None
+    return f"The validation scores are too low for a useful {task.noun}. {'; '.join(reasons)}. {task.advice.remedy}"
+
+
 def write_model_card(
     folder: RunFolder, data: TaskData, result: TrainingResult, *, task: TaskDescription, model: str, sample: str | None
 ) -> None:
@@ -56,6 +64,7 @@ def write_model_card(
         f"{'An' if task.noun[0] in 'aeiou' else 'A'} {task.noun} trained with dragoman.",
         "## Scores",
         _score_table(result),
+        *([f"**{note}**"] if (note := low_score_note(result.scores, task)) else []),
         "## Data",
         _data_section(data),
         "## Model",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.batching.batch_streams import BatchStream, PrefetchingStream
-from dragoman.evaluation import Score, perplexity
+from dragoman.evaluation import Baseline, Score, perplexity
 from dragoman.training.checkpoint import CheckpointStore, Progress
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup
@@ -86,13 +86,17 @@ class Likelihood:
         """Exponential of the loss; infinity on overflow."""
         return perplexity(self.loss)
 
-    def scores(self, *, signature: str, detail: str = "", characters: int | None = None) -> list[Score]:
+    def scores(
+        self, *, signature: str, detail: str = "", characters: int | None = None, unigram_loss: float | None = None
+    ) -> list[Score]:
         """Return loss and perplexity, and bits per character if the number of characters is known.
 
-        Scores with the same `signature` are comparable.
+        `unigram_loss` is the loss of a model that only knows the token frequencies. Scores with the same `signature`
+        are comparable.
         """
+        baseline = None if unigram_loss is None else Baseline(unigram_loss, "a model of token frequencies")
         scores = [
-            Score("loss", self.loss, f"unit:nats|{signature}", detail, higher_is_better=False),
+            Score("loss", self.loss, f"unit:nats|{signature}", detail, higher_is_better=False, baseline=baseline),
             Score("perplexity", self.perplexity, signature, detail, higher_is_better=False),
         ]
         if characters:

@@ -94,12 +94,19 @@ class HeadTask:
                     f"No example with a label of the training data is left for {purpose}. Check the corpus."
                 )
         locations, test = self.locations(train), splits.test
-        size = f"{len(splits.train):,} {self.plural}"
+        num_train = len(splits.train)
+        advice = self.description.advice if weights is None else None
         return ExampleData(
             tokenizer=tokenizer,
             fingerprints=splits.fingerprints,
-            notes=(*splits.notes, *self._notes(train, valid)),
-            summary=task.describe_sizes(size, len(splits.valid), None if test is None else len(test)),
+            notes=(
+                *(advice.notes(num_train, self.plural) if advice else ()),
+                *splits.notes,
+                *self._notes(train, valid),
+            ),
+            summary=task.describe_sizes(
+                f"{num_train:,} {self.plural}", len(splits.valid), None if test is None else len(test)
+            ),
             tokens_per_epoch=int(train.lengths.sum()),
             describe_rows=lambda rows: f"{task.format_list([locations[row] for row in rows])} of the training corpus",
             splits=splits,

@@ -1,7 +1,7 @@
 """Language modeling of plain text, or of continuations of prompts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, final
 
@@ -21,7 +21,7 @@ from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
 from dragoman.tasks.plain_text_data import TextCorpus, prepare_text_data
-from dragoman.tasks.task import RunFiles, TaskDescription, format_list, load_weights
+from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, format_list, load_weights
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.step import seeded_rng
 from dragoman.training.trainer import Validator
@@ -45,12 +45,17 @@ class LanguageModelingTask:
         unit="tokens",
         command="dragoman generate RUN --prompt TEXT",
         python_usage='generate(["…"])',
+        advice=CorpusAdvice(
+            enough=1_000_000,
+            outlook="a model of such a text imitates its style, and does not stay on a topic",
+            remedy="Add text, or set tokenizer.kind=characters.",
+        ),
     )
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> TextCorpus | ParallelData:
         experiment, data = self.experiment, self.experiment.data
         if isinstance(data, PlainTextConfig):
-            return prepare_text_data(data, experiment.tokenizer, folder, report=report)
+            return prepare_text_data(data, experiment.tokenizer, folder, advice=self.description.advice, report=report)
         limits = LengthLimits(data.max_source_length, data.max_target_length)
         seed = experiment.training.seed
         return prepare_parallel_data(
@@ -59,6 +64,11 @@ class LanguageModelingTask:
             create_tokenizer=lambda pairs: Tokenizer.train(pairs, experiment.tokenizer),
             seed=seed,
             valid_limits=limits,
+            advice=replace(
+                self.description.advice,
+                enough=10_000,
+                outlook="a few thousand pairs rarely give a model that answers new prompts",
+            ),
             decoder_only=True,
             report=report,
         )
@@ -84,6 +94,7 @@ class LanguageModelingTask:
                 signature=f"tokens:{likelihood.num_tokens}|{signature}|tokenizer:{tokenizer.fingerprint[:8]}",
                 detail=f"(context {experiment.data.context_length})",
                 characters=data.num_characters(name) if isinstance(data, TextCorpus) else None,
+                unigram_loss=data.unigram_loss(name) if isinstance(data, TextCorpus) else None,
             )
 
         def write_sample() -> str:

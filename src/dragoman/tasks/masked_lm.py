@@ -18,7 +18,7 @@ from dragoman.models.factory import build_encoder_only
 from dragoman.tasks.build_training import Likelihood, TrainingSetup, measure_likelihood
 from dragoman.tasks.config import MaskedLMConfig
 from dragoman.tasks.plain_text_data import TextCorpus, prepare_text_data
-from dragoman.tasks.task import RunFiles, TaskDescription
+from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription
 from dragoman.training.losses import masked_lm_loss
 from dragoman.training.step import seeded_rng
 from dragoman.training.trainer import Validator
@@ -37,10 +37,16 @@ class MaskedLMTask:
         unit="tokens",
         command="dragoman train CONFIG --set init_from=RUN --out FOLDER",
         python_usage=None,
+        advice=CorpusAdvice(
+            enough=1_000_000,
+            outlook="tasks that start from a model of so little text rarely gain from it",
+            remedy="Add text; it needs no labels.",
+        ),
     )
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> TextCorpus:
-        return prepare_text_data(self.experiment.data, self.experiment.tokenizer, folder, report=report)
+        experiment, advice = self.experiment, self.description.advice
+        return prepare_text_data(experiment.data, experiment.tokenizer, folder, advice=advice, report=report)
 
     def setup_training(self, data: TextCorpus, *, device: torch.device) -> TrainingSetup[TextBatch]:
         config, tokenizer = self.experiment.training, data.tokenizer
@@ -67,7 +73,7 @@ class MaskedLMTask:
             rate, fingerprint = self.experiment.masking.rate, tokenizer.fingerprint[:8]
             signature = f"tokens:{likelihood.num_tokens}|hidden:{rate:g}|tokenizer:{fingerprint}"
             return [
-                *likelihood.scores(signature=signature),
+                *likelihood.scores(signature=signature, unigram_loss=data.unigram_loss(name)),
                 Score("accuracy", accuracy, signature, "", higher_is_better=True),
             ]
 

@@ -67,12 +67,14 @@ def prepare_parallel_data(
     create_tokenizer: Callable[[TextPairs], Tokenizer],
     seed: int,
     valid_limits: LengthLimits,
+    advice: task.CorpusAdvice | None,
     decoder_only: bool = False,
     report: Callable[[str], None],
 ) -> ParallelData:
     """Read, clean and tokenize parallel data; a new run creates its tokenizer from a sample of the training pairs.
 
-    Validation pairs within `valid_limits` enter the validation loss. Raises DataError on unusable texts, and RunError
+    Validation pairs within `valid_limits` enter the validation loss. `advice` is None for a model that continues from
+    another run. Raises DataError on unusable texts, and RunError
     if a corpus has changed since the run started.
     """
     report("reading and cleaning the corpus")
@@ -89,7 +91,11 @@ def prepare_parallel_data(
     return ParallelData(
         tokenizer=tokenizer,
         fingerprints=texts.fingerprints,
-        notes=(*texts.notes, *_length_notes(texts, train, valid, valid_limits)),
+        notes=(
+            *(advice.notes(len(train), "pairs") if advice else ()),
+            *texts.notes,
+            *_length_notes(texts, train, valid, valid_limits),
+        ),
         summary=task.describe_sizes(f"{len(train):,} pairs", len(texts.valid), num_test),
         tokens_per_epoch=_tokens_per_epoch(train, corpus_weights, decoder_only=decoder_only),
         describe_rows=partial(_describe_rows, texts, train),

@@ -4,9 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dragoman.data.datasets.text import DocumentRange, DocumentStore, TextDataConfig, prepare_text, tokenize_documents
 from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
 from dragoman.tasks import task
+
+MAX_COUNTED_TOKENS = 10_000_000
+"""Tokens from which token frequencies are estimated; counting them takes less than a second."""
 
 
 @final
@@ -24,13 +30,29 @@ class TextCorpus(task.TaskData):
         """The held-out sets by name."""
         return {name: store for name, store in self.stores.items() if name != "train"}
 
+    def unigram_loss(self, name: str) -> float:
+        """Return the cross-entropy of a set in nats a token under the token frequencies of the training text."""
+        counts, expected = (self._count_tokens(one) for one in ("train", name))
+        return float(-(expected / expected.sum()) @ np.log((counts + 1) / (counts + 1).sum()))
+
+    def _count_tokens(self, name: str) -> NDArray[np.int64]:
+        """Count each token in a set, or in the beginning of a large set."""
+        tokens = self.stores[name].texts.values
+        counted = tokens.slice(0, min(len(tokens), MAX_COUNTED_TOKENS))
+        return np.bincount(counted, minlength=len(self.tokenizer.source))
+
     def num_characters(self, name: str) -> int:
         """Return the number of characters of a set after normalization."""
         return sum(len(self.tokenizer.source.normalize(text)) for text in self.documents[name].texts())
 
 
 def prepare_text_data(
-    data: TextDataConfig, config: TokenizerConfig, folder: task.RunFiles, *, report: Callable[[str], None]
+    data: TextDataConfig,
+    config: TokenizerConfig,
+    folder: task.RunFiles,
+    *,
+    advice: task.CorpusAdvice,
+    report: Callable[[str], None],
 ) -> TextCorpus:
     """Read and tokenize plain text; a new run trains its tokenizer.
 
@@ -55,7 +77,7 @@ def prepare_text_data(
     return TextCorpus(
         tokenizer=tokenizer,
         fingerprints=prepared.fingerprints,
-        notes=prepared.notes,
+        notes=(*advice.notes(train.tokens, "tokens"), *prepared.notes),
         summary=task.describe_sizes(size, stores["valid"].tokens, None if test is None else test.tokens),
         tokens_per_epoch=train.tokens + len(train),
         describe_rows=describe_rows,

@@ -77,6 +77,24 @@ class TaskData:
 
 @final
 @dataclass(frozen=True)
+class CorpusAdvice:
+    """Advice on corpora that are too small for a useful model."""
+
+    enough: int
+    """Number of training examples below which a model from scratch is rarely useful."""
+    outlook: str
+    """What a smaller corpus gives."""
+    remedy: str
+    """What helps, before and after training."""
+
+    def notes(self, count: int, unit: str) -> tuple[str, ...]:
+        """Return a note on the number of training examples if they are too few."""
+        few = f"{count:,} {unit} for training are few: {self.outlook}. {self.remedy}"
+        return () if count >= self.enough else (few,)
+
+
+@final
+@dataclass(frozen=True)
 class TaskDescription:
     """Words that describe a task in model cards and on the display."""
 
@@ -90,6 +108,7 @@ class TaskDescription:
     """Command that uses a run, which it calls `RUN`."""
     python_usage: str | None
     """Method call on the result of `dragoman.load`; None for tasks without inference."""
+    advice: CorpusAdvice
 
 
 class Task(Protocol):

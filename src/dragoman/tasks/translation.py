@@ -32,7 +32,7 @@ from dragoman.tasks.initial_weights import (
     load_teachers,
 )
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
-from dragoman.tasks.task import RunFiles, TaskDescription, load_weights
+from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, load_weights
 from dragoman.training.losses import build_translation_loss, cross_entropy_loss
 from dragoman.training.trainer import Validator
 
@@ -61,6 +61,14 @@ class TranslationTask:
         unit="tokens",
         command="dragoman translate RUN --input FILE",
         python_usage='translate(["…"])',
+        advice=CorpusAdvice(
+            enough=10_000,
+            outlook="a few thousand pairs rarely give a useful translator",
+            remedy=(
+                "Add pairs, start from a finished run (--init-from RUN), or, for names and short phrases, set "
+                "tokenizer.kind=characters."
+            ),
+        ),
     )
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> ParallelData:
@@ -72,6 +80,7 @@ class TranslationTask:
             create_tokenizer=partial(initial_tokenizer, experiment, open_run=folder.open),
             seed=experiment.training.seed,
             valid_limits=LengthLimits(longest, longest),
+            advice=self.description.advice if experiment.init_from is None else None,
             report=report,
         )
         start = experiment.init_from
@@ -79,7 +88,11 @@ class TranslationTask:
         return replace(
             pairs,
             weights=initial_weights(experiment, pairs.tokenizer, folder),
-            notes=(*pairs.notes, *_normalization_notes(pairs), *notes),
+            notes=(
+                *pairs.notes,
+                *_normalization_notes(pairs),
+                *notes,
+            ),
         )
 
     def setup_training(self, data: ParallelData, *, device: torch.device) -> TrainingSetup[Batch]:

@@ -51,6 +51,7 @@ PROFILE = Profile(
     },
     score_seconds={"valid": 8.0, "test": 16.0},
     data_summary="some pairs",
+    data_notes=("a few pairs",),
 )  # fmt: skip
 
 
