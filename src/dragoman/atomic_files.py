@@ -18,10 +18,10 @@ from dragoman.errors import DataError, RunError
 _T = TypeVar("_T")
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """Replace `path` by `content`. Raises RunError if it cannot be written; the previous file stays."""
-    with _new_file(path) as partial:
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+def write_atomically(path: Path, *content: bytes | memoryview | str) -> None:
+    """Replace `path` by the parts of its content. Raises RunError if it cannot be written; the previous file stays."""
+    with _new_file(path) as partial, partial.open("wb") as file:
+        file.writelines(part.encode() if isinstance(part, str) else part for part in content)
 
 
 def require_writable(path: Path) -> None:

@@ -135,9 +135,9 @@ def _problem(error: yaml.YAMLError) -> str:
     return getattr(error, "problem", None) or " ".join(str(error).split())
 
 
-def to_yaml(config: Config) -> str:
-    """Return the complete configuration as YAML, with defaults, in declaration order."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+def to_yaml(tree: Mapping[str, Any]) -> str:
+    """Return a tree as YAML, in its order."""
+    return yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True)
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:

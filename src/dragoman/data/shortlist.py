@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from dragoman.atomic_files import write_atomically
+from dragoman.checksums import ChecksumError, check_data, with_checksum
 from dragoman.config import Config
 from dragoman.data.datasets.memory_map import chunked
 from dragoman.data.tokenizers import Tokenizer
@@ -74,19 +75,21 @@ class Shortlist:
 
     def save(self, path: Path) -> None:
         """Write the file atomically."""
-        write_atomically(path, save({"always": self.always, "values": self.values, "lengths": self.lengths}))
+        content = save({"always": self.always, "values": self.values, "lengths": self.lengths})
+        write_atomically(path, *with_checksum(content))
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by `save`. Raises DataError if it is missing or damaged."""
         try:
             arrays: dict[str, Any] = load_file(path)
+            check_data(path)
             return cls(**{name: arrays[name].astype(np.int32) for name in ("always", "values", "lengths")})
         except FileNotFoundError as error:
             raise DataError(
                 f"{path}: no such file; make one by: dragoman export RUN --shortlist --out MODEL"
             ) from error
-        except (SafetensorError, OSError, KeyError) as error:
+        except (SafetensorError, ChecksumError, OSError, KeyError) as error:
             raise DataError(f"{path}: damaged or no shortlist ({error}); export the model again") from error
 
 

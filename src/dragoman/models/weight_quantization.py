@@ -15,6 +15,7 @@ from safetensors import SafetensorError, deserialize, safe_open
 
 from dragoman.array_types import Float32, Int8, UInt16
 from dragoman.atomic_files import write_atomically
+from dragoman.checksums import ChecksumError, check_data, with_checksum
 from dragoman.errors import RunError
 
 ComputeType = Literal["float32", "bfloat16", "int8"]
@@ -76,30 +77,34 @@ def from_bfloat16(array: UInt16[np.ndarray, "*sizes"]) -> Float32[np.ndarray, "*
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays atomically; 16-bit integers hold bfloat16."""
+    """Write arrays with a checksum atomically; 16-bit integers hold bfloat16."""
     header, end = {}, 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
         header[name] = {"dtype": _FORMATS[array.dtype.name], "shape": array.shape, "data_offsets": [start, end]}
     words = json.dumps(header).encode()
-    words += b" " * (-len(words) % 8)  # align the data to 8 bytes
-    write_atomically(
-        path, b"".join([struct.pack("<Q", len(words)), words, *(one.tobytes() for one in arrays.values())])
-    )
+    content = b"".join([struct.pack("<Q", len(words)), words, *(one.tobytes() for one in arrays.values())])
+    write_atomically(path, *with_checksum(content))
 
 
 def load_arrays(path: Path) -> Arrays:
     """Read a safetensors file. Raises RunError if it is missing or damaged."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            names = list(file.keys())
-            if all(file.get_slice(name).get_dtype() != "BF16" for name in names):
-                return {name: file.get_tensor(name) for name in names}
-        return {name: _array(part) for name, part in deserialize(path.read_bytes())}  # type: ignore[no-untyped-call]
+        arrays = _read_arrays(path)
+        check_data(path)
+        return arrays
     except FileNotFoundError as error:
         raise RunError(f"{path}: no such file; is the folder a complete run?") from error
-    except (SafetensorError, OSError, KeyError) as error:
+    except (SafetensorError, ChecksumError, OSError, KeyError) as error:
         raise RunError(f"{path}: damaged or not a safetensors file ({error}); restore it from a copy") from error
+
+
+def _read_arrays(path: Path) -> Arrays:
+    with safe_open(path, framework="numpy") as file:
+        names = list(file.keys())
+        if all(file.get_slice(name).get_dtype() != "BF16" for name in names):
+            return {name: file.get_tensor(name) for name in names}
+    return {name: _array(part) for name, part in deserialize(path.read_bytes())}  # type: ignore[no-untyped-call]
 
 
 def _array(part: Mapping[str, Any]) -> np.ndarray:

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from dragoman.atomic_files import write_atomically
+from dragoman.checksums import ChecksumError, check_data, with_checksum
 from dragoman.errors import RunError
 
 
@@ -44,15 +45,18 @@ def place_like(tensor: Tensor, parameter: Tensor) -> Tensor:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors atomically."""
-    write_atomically(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
+    """Write tensors with a checksum atomically."""
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    write_atomically(path, *with_checksum(content))
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Read tensors. Raises RunError if the file is missing or damaged."""
     try:
-        return load_file(path)
+        tensors = load_file(path)
+        check_data(path)
+        return tensors
     except FileNotFoundError as error:
         raise RunError(f"{path}: no such file; is the folder a complete run or checkpoint?") from error
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+    except (SafetensorError, ChecksumError, OSError, json.JSONDecodeError) as error:
         raise RunError(f"{path}: damaged or not a safetensors file ({error}); restore it from a copy") from error

@@ -8,8 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import final
 
-import yaml
-
 from dragoman import cpu_library
 from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.data.preprocessing.pipeline import prepare_data
@@ -20,7 +18,7 @@ from dragoman.inference.backends import cpu_backend
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
 from dragoman.runs.config import CORPUS_PATH_KEYS, map_paths
-from dragoman.runs.folder import FORMAT_KEY, FORMAT_VERSION, RunFolder
+from dragoman.runs.folder import RunFolder
 from dragoman.runs.model_card import describe_model
 from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig
 from dragoman.tasks.task import cache_dir
@@ -91,10 +89,10 @@ def _write_export(
         if path.exists():
             shutil.copyfile(path, export.path / path.name)
     save_arrays(export.weights, quantize_weights(load_arrays(run.weights), compute_type))
-    tree = {FORMAT_KEY: FORMAT_VERSION, **experiment.model_dump(mode="json")}
+    tree = experiment.model_dump(mode="json")
     for key in tree.keys() & {"data", "init_from", "training"}:  # without folders, because exports are published
         tree[key] = map_paths(tree[key], lambda path: Path(path).name, keys=_PATH_KEYS, key=key)
-    write_atomically(export.config, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
+    export.write_config_tree(tree)
     size = export.weights.stat().st_size / MEBIBYTE
     facts = {"run": run.path.resolve().name, "compute_type": compute_type, "dragoman": version("dragoman")}
     write_atomically(export.export, json.dumps(facts, indent=2) + "\n")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from dragoman import runs
 from dragoman.atomic_files import write_atomically
+from dragoman.checksums import is_sealed, seal
 from dragoman.config import Tree, read_yaml, to_yaml
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
@@ -120,7 +121,17 @@ class RunFolder:
             raise RunError(f"{self.path}: is not a run folder, because it has no config.yaml. Give a run folder.")
 
     def write_config(self, experiment: "Experiment") -> None:
-        write_atomically(self.config, f"{FORMAT_KEY}: {FORMAT_VERSION}\n{to_yaml(experiment)}")
+        self.write_config_tree(experiment.model_dump(mode="json"))
+
+    def write_config_tree(self, tree: Tree) -> None:
+        """Write a complete and valid configuration."""
+        write_atomically(self.config, seal(to_yaml({FORMAT_KEY: FORMAT_VERSION, **tree})))
+
+    def has_written_config(self) -> bool:
+        """Return whether the configuration is unchanged since it was written, and therefore valid."""
+        self.check()
+        text = self.config.read_text(encoding="utf-8", errors="replace")
+        return is_sealed(text) and text.startswith(f"{FORMAT_KEY}: {FORMAT_VERSION}\n")
 
     def read_config(self) -> "Experiment":
         """Return the experiment. Raises RunError if this is not a run folder, ConfigError if it is invalid."""

@@ -192,11 +192,16 @@ def load_cpu_backend(
 
 
 def _raw_config(folder: RunFolder) -> Tree:
-    """Return the configuration without importing PyTorch, unless defaults are missing."""
-    tree = folder.read_raw_config()
-    model = tree.get("model")
-    complete = isinstance(model, Mapping) and model.keys() >= MODEL_KEYS.get(model.get("kind", ""), set())
-    return tree if complete else folder.read_config().model_dump(mode="json")
+    """Return the configuration, without importing PyTorch if it is complete and as dragoman wrote it.
+
+    Raises ConfigError if it is invalid.
+    """
+    if folder.has_written_config():
+        tree = folder.read_raw_config()
+        model = tree.get("model")
+        if isinstance(model, Mapping) and model.keys() >= MODEL_KEYS.get(model.get("kind", ""), set()):
+            return tree
+    return folder.read_config().model_dump(mode="json")
 
 
 def _task(tree: Mapping[str, Any]) -> str:

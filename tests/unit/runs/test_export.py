@@ -67,7 +67,7 @@ def test_loaded_model_has_the_configured_decoding(tmp_path, computed, request):
 def test_invalid_decoding_config_names_its_file(run, stub):
     text = run.config.read_text(encoding="utf-8")
     run.config.write_text(text.replace("beam_size: 5", "beam_size: 0"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"config\.yaml: decoding: beam_size = 0"):
+    with pytest.raises(ConfigError, match=r"config\.yaml: decoding\.beam_size = 0"):
         dragoman.load(run.path, device="cpu")
 
 
@@ -123,6 +123,44 @@ def test_damaged_config_names_its_file(run, stub, damage, told):
     run.config.write_text(yaml.safe_dump(merge(tree, damage)), encoding="utf-8")
     with pytest.raises(ConfigError, match=f"config.yaml: {told}"):
         dragoman.load(run.path, device="cpu")
+
+
+@pytest.mark.parametrize("computed", ["stub", "no_cpu_library"])
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("decoding:\n", "decoding:\n  beem_size: 3\n", r"decoding\.beem_size: no such key\. Did you mean"),
+        ("training:\n", "training:\n  batch_tokkens: 3\n", r"training\.batch_tokkens: no such key\. Did you mean"),
+        ("task: translation\n", "task: translation\nbeam: 3\n", "beam: no such key"),
+        ("batch_tokens:", "batch_tokens: many #", r"training\.batch_tokens = 'many'"),
+        ("format_version: 1\n", "format_version: 2\n", "has format_version 2"),
+    ],
+)
+def test_edited_config_is_validated(run, computed, before, after, told, request):
+    request.getfixturevalue(computed)
+    text = run.config.read_text(encoding="utf-8")
+    assert before in text
+    run.config.write_text(text.replace(before, after, 1), encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"config\.yaml: {told}"):
+        dragoman.load(run.path, device="cpu")
+
+
+@pytest.mark.parametrize("computed", ["stub", "no_cpu_library"])
+def test_altered_weight_is_refused(run, computed, request):
+    request.getfixturevalue(computed)
+    content = bytearray(run.weights.read_bytes())
+    content[-5] ^= 1
+    run.weights.write_bytes(content)
+    with pytest.raises(RunError, match=r"model\.safetensors: damaged .*checksum.*restore it from a copy"):
+        dragoman.load(run.path, device="cpu")
+
+
+def test_written_config_is_read_without_validation(run, tmp_path, stub, monkeypatch):
+    """Validation imports PyTorch, which takes longer than a short translation."""
+    export_run(run.path, tmp_path / "model", compute_type="float32")
+    monkeypatch.setattr(type(run), "read_config", lambda folder: pytest.fail("the configuration was validated"))
+    for path in (run.path, tmp_path / "model"):
+        assert texts(dragoman.load(path, device="cpu")) == TEXTS
 
 
 def test_unknown_stored_compute_type_names_its_file(run, tmp_path, stub):

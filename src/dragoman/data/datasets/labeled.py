@@ -17,6 +17,7 @@ from dragoman.array_types import Int, Rows
 from dragoman.atomic_files import read_json, write_atomically
 from dragoman.data.batching.example_batches import RaggedExamples, SequenceBatch, to_ragged
 from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
+from dragoman.data.fingerprints import json_fingerprint
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS
 from dragoman.errors import DataError
@@ -70,7 +71,9 @@ class Labels:
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError if it cannot be written."""
-        tree = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "labels": list(self.names)}
+        names = list(self.names)
+        head = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "fingerprint": json_fingerprint(names)}
+        tree = {**head, "labels": names}
         write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
@@ -80,6 +83,11 @@ class Labels:
         names = tree.get("labels")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise DataError(f"{path}: damaged labels; {_REMEDY}")
+        if tree.get("fingerprint") not in (None, json_fingerprint(names)):
+            raise DataError(
+                f"{path}: the labels do not match their fingerprint; {_REMEDY}. If you renamed labels, delete the "
+                "line with the fingerprint"
+            )
         return cls(tuple(names))
 
 

@@ -49,6 +49,18 @@ def test_labels_survive_a_file(tmp_path):
     assert json.loads(path.read_text(encoding="utf-8"))["labels"] == ["a", "größer"]
 
 
+def test_altered_label_is_refused(tmp_path):
+    path = tmp_path / "labels.json"
+    Labels(("a", "größer")).save(path)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("größer", "größe"), encoding="utf-8")
+    with pytest.raises(DataError, match=r"do not match their fingerprint.*If you renamed labels, delete"):
+        Labels.load(path)
+    lines = text.replace("größer", "größe").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if "fingerprint" not in line), encoding="utf-8")
+    assert Labels.load(path) == Labels(("a", "größe"))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
