@@ -16,8 +16,8 @@ from torch import Tensor
 from dragoman.array_types import Int, Rows
 from dragoman.atomic_files import read_json, write_atomically
 from dragoman.data.batching.example_batches import RaggedExamples, SequenceBatch, to_ragged
-from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
 from dragoman.data.fingerprints import json_fingerprint
+from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS
 from dragoman.errors import DataError
