@@ -1,7 +1,7 @@
 """Checksums (CRC-32) inside the files that they protect: safetensors files and text files with `#` comments.
 
-They find damage, such as that of a failing disk or an incomplete copy: every change of one byte, and all but one in four
-billion other changes. They do not protect from someone who changes a file and its checksum.
+They find damage, such as that of a failing disk or an incomplete copy: every change of one byte, and all but one in
+four billion other changes. They do not protect from someone who changes a file and its checksum.
 """
 
 import json

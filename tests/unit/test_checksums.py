@@ -2,6 +2,7 @@
 
 import json
 import struct
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -40,20 +41,17 @@ def test_every_altered_byte_is_found_or_harmless(tmp_path, save, load):
     save(path, expected)
     content = path.read_bytes()
     (size,) = struct.unpack_from("<Q", content)
-    num_found = 0
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 0x04]) + content[place + 1 :])
-        try:
-            found = load(path)
-        except RunError as error:
-            num_found += place >= 8 + size
-            assert str(path) in str(error)
+        if place >= 8 + size:
+            with pytest.raises(RunError, match="damaged"):
+                load(path)
             continue
-        # An altered name is found by the model, which knows its weights, and an altered shape or format, too.
-        assert place < 8 + size
-        same = found.keys() == NAMES and all(found[name].shape == expected[name].shape for name in NAMES)
-        assert not same or all(np.array_equal(found[name], expected[name], equal_nan=True) for name in NAMES)
-    assert num_found == len(content) - 8 - size
+        with suppress(RunError):
+            found = load(path)
+            # The model, which knows its weights, finds an altered name, shape or format.
+            same = found.keys() == NAMES and all(found[name].shape == expected[name].shape for name in NAMES)
+            assert not same or all(np.array_equal(found[name], expected[name], equal_nan=True) for name in NAMES)
 
 
 @STORAGES
