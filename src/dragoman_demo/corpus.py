@@ -107,19 +107,25 @@ def write_corpus(folder: Path, parts: Split, *, source_locale: str = "en", targe
 
     Raises DataError if a file with other content exists or both locales are equal, RunError if writing fails.
     """
+    files = corpus_files(folder, source_locale=source_locale, target_locale=target_locale)
+    texts = {files.families: "".join(f"{phrase.family}\n" for phrase in parts.test)}
+    for corpus, part in ((files.train, parts.train), (files.valid, parts.valid), (files.test, parts.test)):
+        texts[Path(str(corpus.source))] = "".join(f"{phrase.source}\n" for phrase in part)
+        texts[Path(str(corpus.target))] = "".join(f"{phrase.target}\n" for phrase in part)
+    _write_new(texts)
+    return files
+
+
+def corpus_files(folder: Path, *, source_locale: str = "en", target_locale: str = "fr") -> CorpusFiles:
+    """Return the names of the files of a corpus. Raises DataError if a locale is unknown or both are equal."""
     endings = str(known_locale(source_locale)), str(known_locale(target_locale))
     if endings[0] == endings[1]:
         raise DataError(f"{target_locale}: the source is in this locale too; choose another target")
-    named = {"train": parts.train, "valid": parts.valid, "test": parts.test}
-    paths = {name: (folder / f"{name}.{endings[0]}", folder / f"{name}.{endings[1]}") for name in named}
-    files = {name: ParallelFiles(source=source, target=target) for name, (source, target) in paths.items()}
-    families = folder / "test.family"
-    texts = {families: "".join(f"{phrase.family}\n" for phrase in parts.test)}
-    for name, part in named.items():
-        texts[paths[name][0]] = "".join(f"{phrase.source}\n" for phrase in part)
-        texts[paths[name][1]] = "".join(f"{phrase.target}\n" for phrase in part)
-    _write_new(texts)
-    return CorpusFiles(train=files["train"], valid=files["valid"], test=files["test"], families=families)
+    train, valid, test = (
+        ParallelFiles(source=folder / f"{name}.{endings[0]}", target=folder / f"{name}.{endings[1]}")
+        for name in ("train", "valid", "test")
+    )
+    return CorpusFiles(train=train, valid=valid, test=test, families=folder / "test.family")
 
 
 def _write_new(texts: dict[Path, str]) -> None:

@@ -38,7 +38,7 @@ def analyse(
     Scores by length and word frequency, names and numbers, and outputs that are not translations. Runs translate the
     texts first, and show their attention in the worst sentences.
     """
-    from dragoman.evaluation import Bleu, Chrf, corpus_score
+    from dragoman.evaluation import Bleu, Chrf, check_aligned, corpus_score
     from dragoman.evaluation.error_analysis import count_words
     from dragoman.interpret.report.html_page import render_error_analysis
     from dragoman.interpret.report.serialization import error_analysis_to_dict
@@ -51,6 +51,7 @@ def analyse(
     for path in filter(None, (out, json_)):
         require_writable(path)
     sources, references = text_io.read_all(str(source)), text_io.read_all(str(reference))
+    check_aligned(sources, [references], names=[str(source), str(reference)])
     frequencies = None if train is None else count_words(text_io.read_all(str(train)))
     names = unique_names(systems)
     shared: dict[str, Any] = {"sources": sources, "references": references, "frequencies": frequencies, "worst": worst}

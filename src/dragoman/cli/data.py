@@ -13,7 +13,7 @@ from dragoman.cli import options
 from dragoman.cli.training_display import show_cleaning, show_line, status
 from dragoman.cli.verb_command import Outcome, complete_verb
 from dragoman.config import merge
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, quote
 
 if TYPE_CHECKING:
     from dragoman.data.preprocessing.pipeline import TaskRunner
@@ -83,4 +83,4 @@ def _show(summary: PreparedSummary, output_dir: Path) -> None:
     if summary.test is not None:
         sizes += f", {summary.test:,} test pairs"
     show_line(f"{output_dir}: {sizes}; vocabulary {summary.vocabulary:,}. Train on it with:")
-    show_line(f"  dragoman train --prepared {output_dir} --output-dir RUN")
+    show_line(f"  dragoman train --prepared {quote(output_dir)} --output-dir RUN")

@@ -14,7 +14,7 @@ from dragoman.cli.options import Assignments, DeviceOption
 from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import TerminalReporter, show_line
 from dragoman.cli.verb_command import Outcome
-from dragoman.errors import ConfigError, RunError
+from dragoman.errors import ConfigError, RunError, quote
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,17 +44,20 @@ def demo(
     from dragoman.inference import Translator
     from dragoman.runs.folder import RunFolder
     from dragoman.runs.train import train_in_folder
+    from dragoman_demo.corpus import corpus_files
     from dragoman_demo.run import corpus_dir, demo_dir, demo_experiment, translate_held_out, write_demo_corpus
 
     folder = RunFolder(output_dir or demo_dir(SOURCE, to))
     _check_folder(folder, to, assignments)
     if not folder.weights.exists():
         if not folder.config.exists():
+            files = corpus_files(corpus_dir(folder), source_locale=SOURCE, target_locale=to)
+            experiment = demo_experiment(files, assignments or [])
             if not corpus_dir(folder).exists():  # a demo that was stopped while it wrote the corpus has one
                 folder.create()
             show_line("writing a parallel corpus from the CLDR …")
-            files = write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
-            folder.write_config(demo_experiment(files, assignments or []))
+            write_demo_corpus(folder, source_locale=SOURCE, target_locale=to)
+            folder.write_config(experiment)
         train_in_folder(folder, folder.read_config(), device=choose_device(device), reporter=TerminalReporter())
     result = translate_held_out(load_as(Translator, folder.path, device=device), folder)
     return Outcome(lambda: _facts(result, folder), lambda: _print(result, folder))
@@ -104,12 +107,12 @@ def _print(result: DemoResult, folder: RunFolder) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    source = result.examples[0].source
+    source, run = result.examples[0].source, quote(folder.path)
     console.print(
         "\nContinue with:\n"
-        f'  echo "{source}" | dragoman translate {folder.path}\n'
-        f'  dragoman inspect {folder.path} --text "{source}" --out report.html\n'
-        f"  dragoman info {folder.path}\n"
+        f"  echo {quote(source)} | dragoman translate {run}\n"
+        f"  dragoman inspect {run} --text {quote(source)} --out report.html\n"
+        f"  dragoman info {run}\n"
         "  dragoman train --source YOUR.en --target YOUR.de --output-dir runs/mine",
         markup=False,
         highlight=False,

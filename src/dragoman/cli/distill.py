@@ -12,6 +12,7 @@ from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, OutputDir, RunArgument, config_options, shared_options
 from dragoman.cli.verb_command import Outcome
 from dragoman.decoding.config import DecodingConfig, replace_options
+from dragoman.errors import quote
 
 
 @shared_options(LOADING, into="loading")
@@ -46,6 +47,6 @@ def distill(
         written = write_distilled(output_dir, texts, beam_search_rewriter(translator, config), origin=origin)
     text = (
         f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Train a student with: "
-        f"dragoman train --source {output_dir / SOURCE} --target {output_dir / TARGET} --output-dir RUN"
+        f"dragoman train --source {quote(output_dir / SOURCE)} --target {quote(output_dir / TARGET)} --output-dir RUN"
     )
     return Outcome(lambda: {"path": str(output_dir), **asdict(written)}, lambda: messages.say(text))

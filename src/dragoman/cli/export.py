@@ -11,7 +11,7 @@ from dragoman.cli.options import OutputDir, RunArgument, config_options, refuse
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.shortlist import ShortlistConfig
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, quote
 
 StoredType = Annotated[
     Literal["float32", "bfloat16", "int8"], typer.Option("--compute-type", help="Number format of the weights.")
@@ -48,7 +48,7 @@ def export(
     if result.pairs is not None:
         text += (
             f"\n{output_dir}: shortlist learned from {result.pairs:,} pairs. "
-            f"Use it with: dragoman translate {output_dir} --shortlist"
+            f"Use it with: dragoman translate {quote(output_dir)} --shortlist"
         )
     facts: dict[str, Any] = {"path": str(output_dir), "compute_type": compute_type, "shortlist_pairs": result.pairs}
     facts["bytes"] = {"run": result.before, "export": result.after}

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.cli.options import given
-from dragoman.errors import RunError
+from dragoman.errors import RunError, quote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ def load_as(kind: type[_T] | tuple[type[_T], ...], run: Path, *, torch_only: boo
     name = type(loaded).__name__
     raise RunError(
         f"{run}: is {_with_article(name)}, and this verb needs {' or '.join(map(_with_article, names))}. "
-        f"Use it with: dragoman {VERBS.get(name, 'info')} {run}"
+        f"Use it with: dragoman {VERBS.get(name, 'info')} {quote(run)}"
     )
 
 

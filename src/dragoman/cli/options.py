@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
 import typer
+from pydantic import ValidationError
 
-from dragoman.config import Config, alternatives, descriptions
+from dragoman.config import Config, alternatives, describe_rule, descriptions
 from dragoman.errors import ConfigError
 
 TextFormat = Literal["text", "jsonl"]
@@ -102,7 +103,21 @@ def config_options(
     The verb receives the given values as a dictionary, its argument `into`; options that are not given are missing in
     it. `default` is shown as the default value; None shows the default of the field.
     """
-    return _options({name: _config_option(config, name, default) for name in fields}, into=into)
+    annotations = {name: _config_option(config, name, default) for name in fields}
+    return _options(annotations, into=into, check=lambda values: check_values(config, values))
+
+
+def check_values(config: type[Config], values: Mapping[str, Any]) -> None:
+    """Raise ConfigError if an option is outside the bounds of its field, so that the error comes before the work.
+
+    Rules of several fields are left to the verb, which knows the other values.
+    """
+    try:
+        config.model_validate(values)
+    except ValidationError as error:
+        for found in error.errors():
+            if found["loc"] and (name := str(found["loc"][0])) in values:
+                raise ConfigError(f"{flag(name)} {values[name]}: {describe_rule(dict(found))}.") from error
 
 
 def shared_options(names: Iterable[str], *, into: str) -> Decorator:
@@ -110,8 +125,10 @@ def shared_options(names: Iterable[str], *, into: str) -> Decorator:
     return _options({name: _SHARED[name] for name in names}, into=into)
 
 
-def _options(annotations: Mapping[str, Any], *, into: str) -> Decorator:
-    """Replace the parameter `into` of a verb by these, and pass their values in one dictionary."""
+def _options(
+    annotations: Mapping[str, Any], *, into: str, check: Callable[[Mapping[str, Any]], None] = lambda _: None
+) -> Decorator:
+    """Replace the parameter `into` of a verb by these, and pass their checked values in one dictionary."""
     kind = inspect.Parameter.KEYWORD_ONLY
     added = [inspect.Parameter(name, kind, default=None, annotation=one) for name, one in annotations.items()]
 
@@ -119,6 +136,7 @@ def _options(annotations: Mapping[str, Any], *, into: str) -> Decorator:
         @functools.wraps(verb)
         def with_values(*arguments: Any, **options: Any) -> Any:
             values = given(**{name: options.pop(name) for name in annotations})
+            check(values)
             return verb(*arguments, **options, **{into: values})
 
         signature = inspect.signature(verb, eval_str=True)

@@ -13,13 +13,13 @@ from dragoman.cli.load_run import load_as
 from dragoman.cli.options import DeviceOption, OutputDir, RunArgument
 from dragoman.cli.verb_command import Outcome
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.errors import DataError
+from dragoman.errors import DataError, quote
 
 
 def prune(
     run: RunArgument,
     *,
-    heads: Annotated[float, typer.Option(help="Fraction of all heads to remove.")] = 0.25,
+    heads: Annotated[float, typer.Option(min=0, max=1, help="Fraction of all heads to remove.")] = 0.25,
     source: Annotated[Path, typer.Option(help="Source side of the corpus that ranks the heads.")],
     target: Annotated[Path, typer.Option(help="Target side of the corpus that ranks the heads.")],
     output_dir: OutputDir,
@@ -45,7 +45,7 @@ def prune(
     text_io.report_repairs(warnings)
     text = (
         f"{output_dir}: {result.heads[1]} of {result.heads[0]} heads, {result.parameters[1]:,} of "
-        f"{result.parameters[0]:,} parameters. Score the run with: dragoman evaluate {output_dir} --source FILE "
+        f"{result.parameters[0]:,} parameters. Score the run with: dragoman evaluate {quote(output_dir)} --source FILE "
         "--reference FILE"
     )
     facts = {"path": str(output_dir), "heads": result.heads, "parameters": result.parameters}

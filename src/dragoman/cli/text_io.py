@@ -93,10 +93,21 @@ def write_lines(
 def read_with_progress(name: str, *, output: Path) -> Iterator[Iterator[str]]:
     """Provide the lines of an input, with the progress on a terminal; then report the repairs."""
     warnings = ReadWarnings()
-    lines = with_progress(read_input(name, warnings), "lines", output=str(output), total=count_lines(name))
+    lines = with_progress(
+        _not_empty(read_input(name, warnings), name), "lines", output=str(output), total=count_lines(name)
+    )
     with closing(lines):
         yield lines
     report_repairs(warnings)
+
+
+def _not_empty(lines: Iterator[str], name: str) -> Iterator[str]:
+    """Yield the lines of an input. Raises DataError if there are none."""
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{name}: is empty. Give a file with one text per line.")
+    yield first
+    yield from lines
 
 
 def json_lines(results: Iterable[_T], row_of: Callable[[_T], dict[str, Any]]) -> Iterator[str]:

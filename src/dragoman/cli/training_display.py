@@ -16,7 +16,7 @@ from rich.text import Text
 
 from dragoman.cli import messages
 from dragoman.cli.table_output import build_table
-from dragoman.errors import StoppedError
+from dragoman.errors import StoppedError, quote
 from dragoman.training import callbacks
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def show_result(result: TrainingResult) -> None:
     if note := low_score_note(result.scores, task):
         show_line(f"note: {note}")
     show_line(f"finished in {format_seconds(result.seconds)}; weights: {result.selected}. Use the run with:")
-    show_line(f"  {task.command.replace('RUN', str(result.path))}")
+    show_line(f"  {task.command.replace('RUN', quote(result.path))}")
 
 
 def format_seconds(seconds: float) -> str:

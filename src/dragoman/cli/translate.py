@@ -63,6 +63,8 @@ def translate(
     gc.set_threshold(20_000)  # imports create many objects and no garbage
     from dragoman.inference.translator import STREAM_CHUNK, Translator
 
+    if split is None:
+        options.refuse({"language": language}, "without --split")
     n_best = returned.get("n_best", 1)
     if format_ == "jsonl":
         options.refuse({"scores": scores}, "with --format jsonl, which contains the scores")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from dragoman.config import Config, parse
 
@@ -114,15 +114,20 @@ class SamplingConfig(Config):
     temperature: float = Field(default=1.0, ge=0, description="divides logits; 0 takes the most probable token")
     top_k: PositiveInt | None = Field(default=None, description="sample from this many most probable tokens")
     top_p: float | None = Field(
-        default=None, gt=0, lt=1, description="sample from the fewest tokens with this total probability"
+        default=None, gt=0, le=1, description="sample from the fewest tokens with this total probability; 1: off"
     )
     min_p: float | None = Field(default=None, gt=0, le=1, description="least probability, relative to the greatest")
     typical_p: float | None = Field(
-        default=None, gt=0, lt=1, description="sample from the most typical tokens with this total probability"
+        default=None, gt=0, le=1, description="sample from the most typical tokens with this total probability; 1: off"
     )
     min_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
     allow_unk: bool = Field(default=False, description="allow the unknown symbol in outputs")
     seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the random numbers")
+
+    @field_validator("top_p", "typical_p")
+    @classmethod
+    def _all_is_off(cls, value: float | None) -> float | None:
+        return None if value == 1 else value
 
     @property
     def needs_context(self) -> bool:

@@ -62,7 +62,7 @@ def parse_bytes(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text, re.IGNORECASE)
     unit = UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None or not float(match[1]):
-        raise ConfigError(f"{text!r} is not a memory size. Write it as 16GiB or 800MB.")
+        raise ConfigError(f"--memory {text}: is not a memory size. Write it as 16GiB or 800MB.")
     return int(float(match[1]) * unit)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.config import Tree, keys_of, merge, override, parse, read_yaml
 from dragoman.errors import ConfigError
-from dragoman.runs.folder import FORMAT_KEY, FORMAT_VERSION
+from dragoman.runs.folder import without_format
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree, presets_for_kind
 from dragoman.tasks.config import TASK_CONFIGS, Experiment
 
@@ -76,13 +76,7 @@ def corpus_settings(corpora: Mapping[str, str | Path | None]) -> Tree:
 
 def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:
     """Validate settings as an experiment of their task. Raises ConfigError with one line per error."""
-    whole = apply_preset(tree)
-    version = whole.pop(FORMAT_KEY, FORMAT_VERSION)
-    if version != FORMAT_VERSION:
-        raise ConfigError(
-            f"{where}: has {FORMAT_KEY} {version}, and this version of dragoman reads {FORMAT_VERSION}. Install a "
-            "newer one."
-        )
+    whole = without_format(apply_preset(tree), where=where)
     task = whole.get("task", DEFAULT_TASK)
     if not isinstance(task, str) or task not in TASK_CONFIGS:
         near = difflib.get_close_matches(str(task), TASK_CONFIGS, n=1)

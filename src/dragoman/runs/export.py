@@ -61,6 +61,10 @@ def export_run(
         raise RunError(f"{out}: exists, and exports are never overwritten. Choose another --output-dir.")
     if compute_type != "float32" and (reason := _unsupported_reason(experiment.model)) is not None:
         raise ConfigError(f"{run}: {reason}. {compute_type} would only lose precision; export it as float32.")
+    if shortlist is not None and not isinstance(experiment, TranslationConfig):
+        raise ConfigError(
+            "A shortlist restricts the words of translations, and this run is no translator. Leave it out."
+        )
     pairs = None
     with new_folder(out) as path:
         if shortlist is not None:
@@ -75,10 +79,7 @@ def export_run(
 
 
 def _read_training_pairs(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    if not isinstance(experiment, TranslationConfig):
-        raise ConfigError(
-            "A shortlist restricts the words of translations, and this run is no translator. Leave it out."
-        )
+    assert isinstance(experiment, TranslationConfig), "no other runs have a shortlist"
     return iter(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train)
 
 

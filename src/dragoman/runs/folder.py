@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from dragoman.atomic_files import write_atomically
 from dragoman.checksums import is_sealed, seal
 from dragoman.config import Tree, read_yaml, to_yaml
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.errors import RunError
+from dragoman.errors import ConfigError, RunError, quote
 
 fcntl: Any
 try:
@@ -68,7 +68,7 @@ class RunFolder:
         if self.path.is_dir() and all(_is_temporary(path) for path in self.path.iterdir()):
             return
         if self.path.exists():
-            remedy = f"Continue it with --resume {self.path}, or choose" if self.config.is_file() else "Choose"
+            remedy = f"Continue it with --resume {quote(self.path)}, or choose" if self.config.is_file() else "Choose"
             raise RunError(f"{self.path}: exists, and runs are never overwritten. {remedy} another --output-dir.")
 
     def create(self) -> None:
@@ -141,7 +141,7 @@ class RunFolder:
     def read_raw_config(self) -> Tree:
         """Return the configuration without validation, which would import PyTorch."""
         self.check()
-        return {key: value for key, value in read_yaml(self.config).items() if key != FORMAT_KEY}
+        return without_format(read_yaml(self.config), where=str(self.config))
 
     def expected_workers(self) -> int:
         """Return the number of workers that continuing this run takes, 1 if unknown or more than the cores here."""
@@ -156,7 +156,7 @@ class RunFolder:
         """Raise RunError if the training has not ended."""
         if not self.weights.exists():
             raise RunError(
-                f"{self.path}: the training has not ended. Continue it with: dragoman train --resume {self.path}"
+                f"{self.path}: the training has not ended. Continue it with: dragoman train --resume {quote(self.path)}"
             )
 
     def open(self, path: Path) -> "RunFolder":
@@ -182,6 +182,17 @@ class RunFolder:
 
     def read_scores(self) -> dict[str, Any]:
         return _read_json(self.scores)
+
+
+def without_format(tree: Mapping[str, Any], *, where: str) -> Tree:
+    """Return the settings of a run without their format version. Raises ConfigError on another version."""
+    version = tree.get(FORMAT_KEY, FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise ConfigError(
+            f"{where}: has {FORMAT_KEY} {version}, and this version of dragoman reads {FORMAT_VERSION}. Install a "
+            "newer one."
+        )
+    return {key: value for key, value in tree.items() if key != FORMAT_KEY}
 
 
 def _is_temporary(path: Path) -> bool:

@@ -158,7 +158,7 @@ def resume(
     folder, reporter, chosen_device = RunFolder(Path(path)), reporter or SilentReporter(), choose_device(device)
     experiment = folder.read_config()
     if folder.weights.exists():
-        command = build_task(experiment).description.command.replace("RUN", str(folder.path))
+        command = build_task(experiment).description.command.replace("RUN", quote(folder.path))
         raise RunError(f"{folder.path}: the training has ended. Use the run with: {command}")
     reporter.show_choices([], device=describe_device(chosen_device))
     return train_in_folder(

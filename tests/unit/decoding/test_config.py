@@ -32,7 +32,7 @@ def test_output_limit_is_at_least_min_length():
         ({"beem_size": 5}, "beem_size: no such key. Did you mean beam_size?"),
         ({"length_penalty_kind": "none", "length_penalty": 1.0}, "length_penalty = 1.0 has no effect"),
         ({"length_penalty": -0.5}, "length_penalty = -0.5 is negative"),
-        ({"length_penalty": 21}, "length_penalty = 21: input should be less than or equal to 20"),
+        ({"length_penalty": 21}, "length_penalty = 21: must be at most 20"),
     ],
 )
 def test_invalid_options_are_refused(tree, message):

@@ -55,7 +55,7 @@ def next_on_both(logits: torch.Tensor, uniforms: list[float], suppress_tokens: l
         ({"temperature": 1e-9}, "temperature = 1e-09 is too small to divide by"),
         ({"temperature": -1}, "temperature = -1"),
         ({"temperature": math.inf}, "temperature = inf"),
-        ({"top_p": 1.0}, "top_p = 1.0: must be below 1"),
+        ({"top_p": 1.5}, "top_p = 1.5: must be at most 1"),
         ({"top_p": 0.0}, "top_p = 0.0"),
         ({"min_p": 1.5}, "min_p = 1.5"),
         ({"top_k": 0}, "top_k = 0"),
