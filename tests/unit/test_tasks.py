@@ -18,7 +18,7 @@ from dragoman.runs.compare import summarize_run
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.model_card import low_score_note
+from dragoman.runs.model_card import TrainingResult
 from dragoman.runs.train import train_and_score
 from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
@@ -102,7 +102,7 @@ def test_small_corpora_and_low_scores_are_noted(place, name):
         part: [Score(**{**one, "baseline": one["baseline"] and Baseline(**one["baseline"])}) for one in found]
         for part, found in folder.read_scores()["scores"].items()
     }
-    note = low_score_note(scores, task.description)
+    note = TrainingResult(folder.path, "last", scores, seconds=1.0, steps=9, tokens=99).low_score_note
     assert (note is not None) == (f"useful {task.description.noun}. " in card)
     assert (note is None) or f"**{note}**" in card
     if name in ("translation", "language_modeling", "masked_lm"):

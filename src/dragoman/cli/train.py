@@ -73,6 +73,7 @@ def _outcome(result: TrainingResult) -> Outcome:
 
     facts = {"path": str(result.path), "weights": result.selected, "steps": result.steps, "tokens": result.tokens}
     facts |= {"seconds": result.seconds, "scores": {name: score_rows(one) for name, one in result.scores.items()}}
+    facts["low_score_note"] = result.low_score_note
     return Outcome(lambda: facts, lambda: show_result(result))
 
 

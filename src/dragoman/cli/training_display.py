@@ -101,21 +101,16 @@ def show_cleaning(report: CleaningReport) -> None:
 
 def show_result(result: TrainingResult) -> None:
     """Print the scores, and the command that uses the run."""
-    from dragoman.runs.folder import RunFolder
-    from dragoman.runs.model_card import low_score_note
-    from dragoman.tasks.factory import build_task
-
     rows = [
         (name, score.metric, f"{score.value:.2f}", Text(score.signature, style="dim"))
         for name, scores in result.scores.items()
         for score in scores
     ]
     console.print(build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
-    task = build_task(RunFolder(result.path).read_config()).description
-    if note := low_score_note(result.scores, task):
+    if note := result.low_score_note:
         show_line(f"note: {note}")
     show_line(f"finished in {format_seconds(result.seconds)}; weights: {result.selected}. Use the run with:")
-    show_line(f"  {task.command.replace('RUN', quote(result.path))}")
+    show_line(f"  {result.task.command.replace('RUN', quote(result.path))}")
 
 
 def format_seconds(seconds: float) -> str:

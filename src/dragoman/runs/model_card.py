@@ -21,6 +21,7 @@ from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load
 from dragoman.tasks.config import ModelConfig
+from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import TaskData, TaskDescription
 
 ESCAPED_BAR = r"\|"
@@ -41,6 +42,16 @@ class TrainingResult:
     steps: int
     tokens: int
     """Tokens the loss was computed on."""
+
+    @property
+    def task(self) -> TaskDescription:
+        """Description of the task of the run."""
+        return build_task(RunFolder(self.path).read_config()).description
+
+    @property
+    def low_score_note(self) -> str | None:
+        """Note with reasons and a remedy if the validation scores are too low for a useful model."""
+        return low_score_note(self.scores, self.task)
 
     def load(self, **options: Any) -> Any:
         """Load the trained model; the options are those of `dragoman.load`."""
