@@ -12,7 +12,7 @@ from rich.console import Console
 from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import LOADING, SourceFeaturesOption, config_options, given, refuse, shared_options
-from dragoman.cli.table_output import build_table
+from dragoman.cli.table_output import build_table, print_whole
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
@@ -132,4 +132,4 @@ def _print_scores(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -
             print("\t".join([str(line), *(f"{score.value:.2f}" for score in row)]))
         print()
     rows = [(score.metric, f"{score.value:.2f}", score.signature) for score in scores]
-    Console().print(build_table(("metric", "score", "signature"), rows, right=("score",)))
+    print_whole(Console(), build_table(("metric", "score", "signature"), rows, right=("score",)))

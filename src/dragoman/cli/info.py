@@ -80,4 +80,5 @@ def _print_result(result: dict[str, Any], *, unit: str) -> None:
         )
     for name, scores in result.get("scores", {}).items():
         for score in scores:
-            console.print(f"{name}: {score['metric']} {score['value']:.2f}  [dim]{score['signature']}[/dim]")
+            text = f"{name}: {score['metric']} {score['value']:.2f}  [dim]{score['signature']}[/dim]"
+            console.print(text, soft_wrap=True)

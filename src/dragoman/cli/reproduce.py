@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from dragoman.cli.options import Assignments, DeviceOption
-from dragoman.cli.table_output import build_table
+from dragoman.cli.table_output import build_table, print_whole
 from dragoman.cli.training_display import TerminalReporter
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import override
@@ -114,4 +114,4 @@ def _print_checks(checks: Sequence[ScoreCheck]) -> None:
         mean = f"{check.mean:.2f} (mean of {values})" if len(check.values) > 1 else values
         expected = f"{one.value:g} ± {one.tolerance:g}"
         rows.append((one.set, one.metric, expected, mean, "yes" if check.passed else "no", check.signature))
-    Console().print(build_table(("set", "metric", "expected", "found", "holds", "signature"), rows))
+    print_whole(Console(), build_table(("set", "metric", "expected", "found", "holds", "signature"), rows))

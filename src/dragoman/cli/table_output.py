@@ -10,6 +10,8 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from rich.console import Console
+
 
 def build_table(
     columns: Sequence[str],
@@ -29,3 +31,10 @@ def build_table(
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table whose last column is never folded, so that a signature wider than the terminal can be copied."""
+    last = table.columns[-1]
+    last.min_width = max((len(Text.from_markup(str(cell))) for cell in last.cells), default=0)
+    console.print(table, crop=False, soft_wrap=True)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from dragoman.cli import messages
-from dragoman.cli.table_output import build_table
+from dragoman.cli.table_output import build_table, print_whole
 from dragoman.errors import StoppedError, quote
 from dragoman.training import callbacks
 
@@ -106,7 +106,7 @@ def show_result(result: TrainingResult) -> None:
         for name, scores in result.scores.items()
         for score in scores
     ]
-    console.print(build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
+    print_whole(console, build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
     if note := result.low_score_note:
         show_line(f"note: {note}")
     show_line(f"finished in {format_seconds(result.seconds)}; weights: {result.selected}. Use the run with:")
