@@ -222,3 +222,38 @@ def test_line_breaks_in_translations_become_spaces(translator, source, capsys, m
     monkeypatch.setattr(type(translator.tokenizer.target), "decode", lambda side, ids: "\n".join(decode(side, ids)))
     assert run("translate", "runs/en-de", "--input", source) == 0
     assert len(capsys.readouterr().out.split("\n")) == len(LINES) + 1
+
+
+def test_texts_of_the_command_line_are_translated(translator, capsys):
+    assert run("translate", "runs/en-de", "--text", "two dogs", "-t", "a\ncat") == 0
+    assert capsys.readouterr().out.splitlines() == best(translator, ["two dogs", "a cat"])
+
+
+def test_texts_and_an_input_exclude_each_other(translator, source, capsys):
+    assert run("translate", "runs/en-de", "--text", "two dogs", "--input", source) == 2
+    assert "--text and --input" in capsys.readouterr().err
+
+
+def test_typed_texts_have_a_prompt_and_are_answered_at_once(translator, monkeypatch, capsys):
+    class Typed(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Typed(io.BytesIO(b"two dogs\na cat\n")))
+    assert run("translate", "runs/en-de") == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == best(translator, ["two dogs", "a cat"])
+    assert captured.err == "dragoman: type a text and press Enter; Ctrl-D ends\n> > > "
+
+
+def test_output_may_not_be_the_input(translator, source, capsys):
+    before = source.read_bytes()
+    assert run("translate", "runs/en-de", "--input", source, "--output", source) == 2
+    assert "and would be replaced" in capsys.readouterr().err
+    assert source.read_bytes() == before
+
+
+def test_evaluate_writes_the_translations(translator, source, tmp_path, capsys):
+    output = tmp_path / "output.txt"
+    assert run("evaluate", "runs/en-de", "--source", source, "-r", source, "-m", "exact", "--output", output) == 0
+    assert output.read_text(encoding="utf-8").splitlines() == best(translator)

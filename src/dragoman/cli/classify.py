@@ -9,7 +9,7 @@ import typer
 
 from dragoman.cli import text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import FormatOption, InputFile, OutputFile, RunArgument, refuse, shared_options
+from dragoman.cli.options import FormatOption, InputFile, OutputFile, RunArgument, TextsOption, refuse, shared_options
 from dragoman.data.readers.line_reader import ReadWarnings
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def classify(
     run: RunArgument,
     *,
+    text: TextsOption = None,
     input_: InputFile = "-",
     output: OutputFile = "-",
     all_: Annotated[bool, typer.Option("--all", help="Print all labels, most probable first.")] = False,
@@ -37,16 +38,16 @@ def classify(
 
     loaded: Any = load_as((Classifier, Tagger), run, **loading)
     warnings = ReadWarnings()
-    texts = text_io.read_input(input_, warnings)
-    options = {"chunk": 1} if text_io.is_typed(input_) else {}
+    texts = text_io.read_given(text, input_, warnings)
+    options = {"chunk": 1} if not text and text_io.is_typed(input_) else {}
     if isinstance(loaded, Tagger):
         refuse({"all": all_}, "on a run that labels words")
-        tagged = loaded.tag_stream((text.split() for text in texts), **options)
+        tagged = loaded.tag_stream((one.split() for one in texts), **options)
         lines = text_io.json_lines(tagged, _word_row) if format_ == "jsonl" else _text_of_words(tagged)
     else:
         found = loaded.classify_stream(texts, **options)
         lines = text_io.json_lines(found, asdict) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
-    text_io.write_lines(lines, output, warnings, total=text_io.count_lines(input_))
+    text_io.write_lines(lines, output, warnings, total=len(text) if text else text_io.count_lines(input_))
 
 
 def _text_of_texts(found: Iterator[Classification], *, all_labels: bool) -> Iterator[str]:

@@ -43,15 +43,18 @@ def prepare(
     `dragoman data prepare --source train.en --target train.de --output-dir prepared` writes what `dragoman
     train --prepared` reads. Memory does not grow with the corpus; an interrupted command continues.
     """
-    from dragoman.runs.config import corpus_settings, read_settings, resolve_corpus_paths
+    from dragoman.runs.config import corpus_settings, read_settings, resolve_corpus_paths, split_corpus
     from dragoman.runs.prepare_corpus import PreparationConfig, prepare_corpus, resolve_preparation
 
     if engine == "single":
         options.refuse({"workers": workers}, "with --engine single, which uses all cores")
+    config, files = split_corpus(config, corpora)
     tree = read_settings(config, assignments or [])
-    tree = merge(tree if data_dir is None else resolve_corpus_paths(tree, data_dir), corpus_settings(corpora))
+    tree = merge(tree if data_dir is None else resolve_corpus_paths(tree, data_dir), corpus_settings(files))
     if "data" not in tree:
-        raise ConfigError("No corpus. Give --source and --target, or a configuration file that names a corpus.")
+        raise ConfigError(
+            "No corpus. Give --source and --target, --pairs, or a configuration file that names a corpus."
+        )
     experiment, choose = resolve_preparation(tree, complete=config is not None, tokenizer=tokenizer)
     with _engine(engine, workers) as runner, status() as report:
         preparation = PreparationConfig(experiment, runner, choose and tokenizer is None, tokenizer, shard_pairs)

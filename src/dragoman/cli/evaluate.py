@@ -11,11 +11,12 @@ from rich.console import Console
 
 from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import LOADING, SourceFeaturesOption, config_options, given, refuse, shared_options
+from dragoman.cli.options import DECODING, LOADING, SourceFeaturesOption, config_options, given, refuse, shared_options
 from dragoman.cli.table_output import build_table, print_whole
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
+from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import ConfigError
 
@@ -50,7 +51,7 @@ DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
 @shared_options(LOADING, into="loading")
-@config_options(DecodingConfig, ("beam_size", "method"), into="decoding")
+@config_options(DecodingConfig, DECODING, into="decoding")
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder that translates --source.")] = None,
     *,
@@ -60,6 +61,7 @@ def evaluate(
     source_features: SourceFeaturesOption = None,
     loading: dict[str, Any],
     decoding: dict[str, Any],
+    output: Annotated[str | None, typer.Option("--output", "-o", help="File for the translations of the run.")] = None,
     perturb: Perturb = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
@@ -75,7 +77,7 @@ def evaluate(
     from dragoman.inference import Translator
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
-    options = {**loading, "source_features": source_features, "perturb": perturb, **decoding}
+    options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
     name = _input_name(run, source, hypothesis, given(**options))
     references = [text_io.read_all(one) for one in reference]
     sentences = outputs = text_io.read_all(name)
@@ -89,6 +91,9 @@ def evaluate(
         translator = load_as(Translator, run, **loading)
         config = replace_options(translator.config, decoding, where="evaluate")
         outputs = [best.text for best, *_ in translator.translate(sentences, config, source_features=features)]
+        messages.summarize_warnings(len(outputs))
+        if output is not None:
+            text_io.write_lines(map(text_io.one_line, outputs), output, ReadWarnings())
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     facts = {"scores": score_rows(scores)} | ({"sentences": sentence_rows(columns)} if columns else {})

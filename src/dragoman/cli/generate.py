@@ -65,6 +65,8 @@ def generate(
         return
     warnings = ReadWarnings()
     prompts = iter([prompt or ""]) if input_ is None else text_io.read_input(input_, warnings)
+    if text_io.is_typed(input_):
+        limits["chunk"] = 1
     num_samples = n_best if isinstance(config, SamplingConfig) else 1
     found = generator.generate_stream(prompts, config, num_samples=num_samples, **limits)
     texts = ("\n".join(f"{one.prompt if echo else ''}{one.text}" for one in completions) for completions in found)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
@@ -23,25 +24,54 @@ RUN_DEFAULT = "the run's"
 
 RunArgument = Annotated[Path, typer.Argument(help="Run folder or exported model.")]
 InputFile = Annotated[
-    str, typer.Option("--input", "-i", help="File of segments, one per line, also compressed; - is standard input.")
+    str,
+    typer.Option(
+        "--input", "-i", metavar="FILE", help="File of segments, one per line, also compressed; - is standard input."
+    ),
 ]
-OutputFile = Annotated[str, typer.Option("--output", "-o", help="Output file (atomic); - is standard output.")]
+OutputFile = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="Output file (atomic); - is standard output.")
+]
 FormatOption = Annotated[TextFormat, typer.Option("--format", help="Plain text lines, or one JSON object per line.")]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 or mps. Default: the fastest device.")]
 SourceFeaturesOption = Annotated[
     Path | None,
     typer.Option(help="CoNLL-U file with the dependency trees of the source, for a run with tree positions."),
 ]
-ConfigArgument = Annotated[Path | None, typer.Argument(help="YAML file; by default the configuration is automatic.")]
+ConfigArgument = Annotated[
+    Path | None,
+    typer.Argument(help="YAML file; without one, the settings are chosen. Or a corpus in one file, as for --pairs."),
+]
 Assignments = Annotated[list[str] | None, typer.Option("--set", help="Override a key: training.seed=2 (repeatable).")]
 OutputDir = Annotated[Path, typer.Option("--output-dir", "--out", help="Folder to write; must not exist.")]
 InitFromOption = Annotated[
     Path | None, typer.Option(help="Start from weights and tokenizer of this run (fine-tuning).")
 ]
 DataDir = Annotated[Path | None, typer.Option("--data", help="Folder of relative corpus paths in the configuration.")]
+_FLAGS = {
+    "pairs": ("--pairs", "--tsv", "--jsonl", "--parquet"),
+    "beam_size": ("--beam-size", "--beam"),
+    "method": ("--decoding",),
+    "no_repeat_ngram_size": ("--no-repeat-ngram",),
+}
+"""Options whose names differ from those of their configuration keys."""
+TextsOption = Annotated[
+    list[str] | None, typer.Option("--text", "-t", help="Text to process, instead of --input (repeatable).")
+]
+DECODING = (
+    "beam_size",
+    "length_penalty",
+    "length_penalty_kind",
+    "method",
+    "min_length",
+    "max_length",
+    "max_length_ratio",
+    "allow_unk",
+)
+"""Decoding options of a translator."""
 LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
-PARALLEL_CORPORA = ("source", "target", "valid_source", "valid_target")
+PARALLEL_CORPORA = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 CORPORA = (*PARALLEL_CORPORA, "text", "valid_text", "prepared")
 """Training and validation data."""
 _SHARED: Mapping[str, Any] = {
@@ -59,23 +89,68 @@ _SHARED: Mapping[str, Any] = {
         typer.Option(help="Average the token probabilities with those of this run of the same tokenizer (repeatable)."),
     ],
 } | {
-    name: Annotated[Path | None, typer.Option(help=text)]
+    name: Annotated[Path | None, typer.Option(*_FLAGS.get(name, ()), help=text)]
     for name, text in {
         "source": "Source side of the training corpus, one sentence per line; a quoted pattern for shards.",
         "target": "Target side of the training corpus, aligned line by line.",
         "valid_source": "Source side of the validation set.",
         "valid_target": "Target side of the validation set.",
+        "pairs": "File with both sides, instead of --source and --target: TSV, JSON lines or Parquet.",
+        "valid_pairs": "Validation set in one file.",
         "text": "Text corpus to train a language model on, instead of --source and --target.",
         "valid_text": "Validation text.",
         "prepared": "Folder written by dragoman data prepare, instead of a corpus.",
     }.items()
 }
-_FLAGS = {
-    "beam_size": ("--beam-size", "--beam"),
-    "method": ("--decoding",),
-    "no_repeat_ngram_size": ("--no-repeat-ngram",),
+
+
+CORPUS_PANEL, MODEL_PANEL, SEARCH_PANEL = "Corpora", "Model and device", "Decoding"
+TRAINING_PANEL = "Training; chosen from the data and the device by default"
+RUN_PANEL = "Decoding; by default as in the run"
+_TRAINING: Mapping[str, tuple[str, Any]] = {
+    "preset": ("preset", Annotated[str | None, typer.Option(help="Model size: nano, tiny, small, base or big.")]),
+    "seed": ("training.seed", Annotated[int | None, typer.Option(min=0, help="Seed of all random numbers.")]),
+    "max_epochs": (
+        "training.max_epochs",
+        Annotated[int | None, typer.Option("--max-epochs", "--epochs", min=1, help="Maximum passes over the corpus.")],
+    ),
+    "max_steps": (
+        "training.max_steps",
+        Annotated[int | None, typer.Option(min=1, help="Maximum optimizer steps.")],
+    ),
+    "batch_tokens": (
+        "training.batch_tokens",
+        Annotated[int | None, typer.Option(min=1, help="Tokens per batch, padding included.")],
+    ),
+    "learning_rate": (
+        "training.optimizer.learning_rate",
+        Annotated[float | None, typer.Option(help="Highest learning rate.")],
+    ),
 }
-"""Options whose names differ from those of their configuration keys."""
+"""Key and option of the settings that a training is most often given; --set takes all others.
+
+They are written out, because an import of the settings of a training imports PyTorch.
+"""
+
+
+def training_options(verb: Verb) -> Verb:
+    """Add options for frequent settings; the verb receives the given values by key, its argument `training`."""
+
+    @functools.wraps(verb)
+    def with_keys(*arguments: Any, training: dict[str, Any], **options: Any) -> Any:
+        return verb(*arguments, training={_TRAINING[name][0]: one for name, one in training.items()}, **options)
+
+    vars(with_keys)["__signature__"] = inspect.signature(verb, eval_str=True)
+    added = {name: _in_panel(one, TRAINING_PANEL) for name, (_, one) in _TRAINING.items()}
+    return _options(added, into="training")(with_keys)
+
+
+def _in_panel(annotation: Any, panel: str) -> Any:
+    """Return the annotation of an option that the help shows in a panel of this title."""
+    kind, *_ = get_args(annotation)
+    option = copy(annotation.__metadata__[0])
+    option.rich_help_panel = panel
+    return Annotated[kind, option]
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -103,7 +178,8 @@ def config_options(
     The verb receives the given values as a dictionary, its argument `into`; options that are not given are missing in
     it. `default` is shown as the default value; None shows the default of the field.
     """
-    annotations = {name: _config_option(config, name, default) for name in fields}
+    panel, shown = (RUN_PANEL, "") if default == RUN_DEFAULT else (SEARCH_PANEL, default)
+    annotations = {name: _in_panel(_config_option(config, name, shown), panel) for name in fields}
     return _options(annotations, into=into, check=lambda values: check_values(config, values))
 
 
@@ -122,7 +198,8 @@ def check_values(config: type[Config], values: Mapping[str, Any]) -> None:
 
 def shared_options(names: Iterable[str], *, into: str) -> Decorator:
     """Add options that several verbs share; the verb receives the given values as a dictionary, its argument `into`."""
-    return _options({name: _SHARED[name] for name in names}, into=into)
+    panels = {name: MODEL_PANEL if name in LOADING else CORPUS_PANEL for name in names}
+    return _options({name: _in_panel(_SHARED[name], panel) for name, panel in panels.items()}, into=into)
 
 
 def _options(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 @options.shared_options(options.CORPORA, into="corpora")
+@options.training_options
 def plan(
     config: options.ConfigArgument = None,
     *,
     corpora: dict[str, Path],
     init_from: options.InitFromOption = None,
     data_dir: options.DataDir = None,
+    training: dict[str, Any],
     assignments: options.Assignments = None,
     device: options.DeviceOption = None,
     devices: Annotated[int, typer.Option(min=1, help="Number of such devices (data parallel).")] = 1,
@@ -40,13 +42,16 @@ def plan(
     from dragoman.device import choose_device, describe_device
     from dragoman.profiling.measured_memory import parse_bytes
     from dragoman.runs.auto_config import plan_training
-    from dragoman.runs.config import corpus_settings, read_settings
+    from dragoman.runs.config import corpus_settings, nest, read_settings, split_corpus
     from dragoman.runs.finetune import resolve_experiment
 
     available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)
-    given = corpus_settings(corpora) | ({} if init_from is None else {"init_from": str(init_from)})
-    settings = merge(read_settings(config, assignments or []), given)
+    config, files = split_corpus(config, corpora)
+    given = corpus_settings(files) | ({} if init_from is None else {"init_from": str(init_from)})
+    for key, value in training.items():
+        given = merge(given, nest(key, value))
+    settings = merge(given, read_settings(config, assignments or []))
     complete, where = config is not None, str(config or "")
     with status() as report:
         experiment, _ = resolve_experiment(

@@ -16,12 +16,13 @@ from dragoman.cli import messages
 from dragoman.data.readers import line_reader
 from dragoman.data.readers.conllu import read_heads
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 STANDARD = "-"
+LINE_BREAKS = {ord("\n"): " ", ord("\r"): " "}
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _T = TypeVar("_T")
 
@@ -30,9 +31,33 @@ def read_input(name: str, warnings: ReadWarnings) -> Iterator[str]:
     """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number."""
     if name == STANDARD:
         numbered = line_reader.read_stream_lines(sys.stdin.buffer, Path("standard input"), warnings)
+        numbered = _prompt(numbered) if is_typed(name) else numbered
     else:
         numbered = line_reader.read_lines(Path(name), warnings)
     return (text for _, text in numbered)
+
+
+def read_given(texts: Sequence[str] | None, name: str, warnings: ReadWarnings) -> Iterable[str]:
+    """Return the texts of the command line, or else the lines of an input. Raises ConfigError if both are given."""
+    if texts and name != STANDARD:
+        raise ConfigError(f"--text and --input {name} both give texts. Leave one of them out.")
+    return map(one_line, texts) if texts else read_input(name, warnings)
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line, so that output lines stay aligned with input lines."""
+    return text.translate(LINE_BREAKS)
+
+
+def _prompt(lines: Iterator[_T]) -> Iterator[_T]:
+    """Yield lines that are typed on a terminal, each after a prompt on standard error."""
+    messages.say("type a text and press Enter; Ctrl-D ends")
+    while True:
+        if not messages.is_quiet():
+            print("> ", end="", file=sys.stderr, flush=True)
+        if (line := next(lines, None)) is None:
+            break
+        yield line
 
 
 def read_all(name: str) -> list[str]:

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 
 @options.shared_options(options.CORPORA, into="corpora")
+@options.training_options
 def train(
     config: options.ConfigArgument = None,
     *,
     corpora: dict[str, Any],
     init_from: options.InitFromOption = None,
     output_dir: Annotated[Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run.")] = None,
+    training: dict[str, Any],
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
     data_dir: options.DataDir = None,
     assignments: options.Assignments = None,
@@ -35,8 +37,9 @@ def train(
 ) -> Outcome | None:
     """Train a model, or continue a run.
 
-    `dragoman train --source train.en --target train.de --output-dir runs/en-de` is enough. --text trains a language
-    model; every other task needs a configuration file. --init-from fine-tunes a translator on other text.
+    `dragoman train --source train.en --target train.de --output-dir runs/en-de` is enough, or `dragoman train pairs.tsv
+    --output-dir runs/en-de` for a corpus in one file. --text trains a language model; every other task needs a
+    configuration file. --init-from fine-tunes a translator on other text.
     """
     from dragoman.training.launch import worker_rank
 
@@ -47,7 +50,11 @@ def train(
     if output_dir is not None and worker is not None and _is_restarted(output_dir):
         return _resume(output_dir, device=device, tensorboard=tensorboard)
     if resume is not None:
-        if corpora or any(one is not None for one in (config, init_from, output_dir, data_dir, assignments)):
+        if (
+            corpora
+            or training
+            or any(one is not None for one in (config, init_from, output_dir, data_dir, assignments))
+        ):
             raise ConfigError("--resume uses the configuration and corpora of the run. Leave the other options out.")
         return _resume(resume, device=device, tensorboard=tensorboard)
     if output_dir is None:
@@ -59,7 +66,7 @@ def train(
         output_dir=output_dir,
         **corpora,
         init_from=init_from,
-        overrides=override({}, assignments or []),
+        overrides={**training, **override({}, assignments or [])},
         data_dir=data_dir,
         device=device,
         tensorboard=tensorboard,

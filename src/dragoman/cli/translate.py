@@ -17,28 +17,18 @@ if TYPE_CHECKING:
 
     from dragoman.inference import Translation
 
-LINE_BREAKS = {ord("\n"): " ", ord("\r"): " "}
 Scores = Annotated[bool, typer.Option("--scores", help="Print score and log-probability before each translation.")]
 Language = Annotated[str | None, typer.Option(help="Language code of the source, for --split.", show_default="en")]
 ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only words of the model's lexical shortlist.")]
-DECODING = (
-    "beam_size",
-    "length_penalty",
-    "length_penalty_kind",
-    "method",
-    "min_length",
-    "max_length",
-    "max_length_ratio",
-    "allow_unk",
-)
 
 
 @options.shared_options(options.LOADING, into="loading")
 @options.config_options(DecodingConfig, ("n_best",), into="returned", default="1")
-@options.config_options(DecodingConfig, DECODING, into="decoding")
+@options.config_options(DecodingConfig, options.DECODING, into="decoding")
 def translate(
     run: options.RunArgument,
     *,
+    text: options.TextsOption = None,
     input_: options.InputFile = "-",
     source_features: options.SourceFeaturesOption = None,
     split: Annotated[Literal["sentences"] | None, typer.Option(help="Translate sentence by sentence.")] = None,
@@ -74,21 +64,21 @@ def translate(
     config = replace_options(translator.config, {**decoding, "n_best": n_best}, where="translate")
     warnings = ReadWarnings()
     texts, features = text_io.with_source_features(
-        text_io.read_input(input_, warnings), source_features, text_of=str, name=input_
+        text_io.read_given(text, input_, warnings), source_features, text_of=str, name=input_
     )
-    chunk = 1 if text_io.is_typed(input_) else STREAM_CHUNK
+    chunk = 1 if not text and text_io.is_typed(input_) else STREAM_CHUNK
     found = translator.translate_stream(
         texts, config, chunk=chunk, source_features=features, split=split, language=language
     )
     lines = text_io.json_lines(found, _json_row) if format_ == "jsonl" else _text_lines(found, n_best, scores)
-    text_io.write_lines(lines, output, warnings, total=text_io.count_lines(input_))
+    text_io.write_lines(lines, output, warnings, total=len(text) if text else text_io.count_lines(input_))
 
 
 def _text_lines(found: Iterator[Sequence[Translation]], n_best: int, scores: bool) -> Iterator[str]:
     for number, translations in enumerate(found):
         rows = []
         for one in translations:
-            text = one.text.translate(LINE_BREAKS)  # output lines stay aligned with input lines
+            text = text_io.one_line(one.text)  # output lines stay aligned with input lines
             if n_best > 1:
                 rows.append(f"{number} ||| {text} ||| log_prob= {one.log_prob:.6f} ||| {one.score:.6f}")
             else:

@@ -66,6 +66,7 @@ OPTION_SYNONYMS: Final = {
     "--top-k": "topk sampling-topk random-sampling-topk output-sampling",
     "--top-p": "topp sampling-topp nucleus random-sampling-topp",
     "--seed": "random-seed rng-seed set-seed",
+    "--max-steps": "steps max-steps max-update max-updates train-steps after-batches updates num-updates",
     "--stop": "stop-sequence stop-sequences stop-string eos stop-words",
     "--method": "decoding sampling do-sample strategy",
     "--batch-tokens": "batch-size max-tokens mini-batch max-batch-size max-sentences per-device-eval-batch-size "

@@ -7,8 +7,10 @@ import glob
 import inspect
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -18,11 +20,13 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from dragoman.cli import messages
 from dragoman.cli.options import flag
+from dragoman.config import alternatives
 from dragoman.errors import ConfigError, RunError
 
 STANDARD = "-"
 OUTPUTS = ("output", "out", "json_", "output_dir", "png")
 """Parameters that name a file or folder to write."""
+METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 PANEL = "Messages"
 QuietFlag = Annotated[
     bool, typer.Option("--quiet", help="Print results, warnings and errors only.", rich_help_panel=PANEL)
@@ -72,10 +76,23 @@ def complete_verb(verb: Callable[..., Outcome | None]) -> Callable[..., None]:
 
     kind = inspect.Parameter.KEYWORD_ONLY
     added = [inspect.Parameter(name, kind, default=False, annotation=one) for name, one in shared.items()]
-    parameters = [*own.values(), *added]
+    parameters = [_with_short_metavar(one) for one in [*own.values(), *added]]
+    command.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(verb.__doc__ or ""))  # typer keeps line breaks
     vars(command)["__signature__"] = signature.replace(parameters=parameters)
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
+
+
+def _with_short_metavar(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter whose value the help shows in one word, such as N, so that the descriptions have space."""
+    info: Any = next((one for one in get_args(parameter.annotation) if isinstance(one, ParameterInfo)), None)
+    kinds = [inner for one in alternatives(parameter.annotation) for inner in get_args(one) or [one]]
+    metavar = next((METAVARS[kind] for kind in kinds if kind in METAVARS), None)
+    if info is None or info.metavar or metavar is None or isinstance(info, ArgumentInfo):
+        return parameter
+    info = copy(info)
+    info.metavar = metavar
+    return parameter.replace(annotation=Annotated[get_args(parameter.annotation)[0], info])
 
 
 def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, assert_never
@@ -164,8 +164,11 @@ def translation_choices(
         yield Choice("model.positions", ROTARY_POSITIONS["model"]["positions"], "learns faster than sinusoidal")
     if preset in MUON_PRESETS and experiment.model.kind == "encoder_decoder":
         rate = PRESETS[preset].tree["training"]["optimizer"]["learning_rate"]
-        optimizer = {"kind": "muon", "learning_rate": rate}
-        yield Choice("training.optimizer", optimizer, "reaches better scores in as many steps")
+        key, optimizer = "training.optimizer", {"kind": "muon", "learning_rate": rate}
+        if _keys(get_value(tree, key)) == {"learning_rate"}:
+            yield Choice(f"{key}.kind", "muon", "reaches better scores in as many steps")
+        else:
+            yield Choice(key, optimizer, "reaches better scores in as many steps")
     budget = 16_384 if large else CPU_BATCH_TOKENS
     yield from _training_choices(tree, experiment.training, preset=preset, tokens=size.tokens, budget=budget)
 
@@ -256,6 +259,10 @@ def _choose_text_preset(characters: int, *, large: bool) -> str:
     if characters < (2_000_000 if large else 20_000_000):
         return SMALLEST_TEXT_PRESET
     return "gpt-small" if large and characters >= 500_000_000 else "gpt-tiny"
+
+
+def _keys(tree: object) -> set[str]:
+    return set(tree) if isinstance(tree, Mapping) else set()
 
 
 def _separate_vocabularies(tree: Tree) -> Tree:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.config import Tree, keys_of, merge, override, parse, read_yaml
+from dragoman.config import Config, Tree, keys_of, merge, override, parse, read_yaml
+from dragoman.data.readers.parallel import is_glob
+from dragoman.data.readers.recognize_format import TextFormat, recognize_corpus, recognize_pairs, recognize_text
 from dragoman.errors import ConfigError
 from dragoman.runs.folder import without_format
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree, presets_for_kind
@@ -59,19 +61,53 @@ def corpus_settings(corpora: Mapping[str, str | Path | None]) -> Tree:
         raise ConfigError("--text is for a language model and --source for a translator. Leave one of them out.")
     if texts == {"valid_text"}:
         raise ConfigError("--valid-text needs training text. Give --text too.")
-    data: Tree = {}
-    for name, prefix in (("train", ""), ("valid", "valid_")):
-        source, target, text = (given.get(prefix + side) for side in ("source", "target", "text"))
-        if (source is None) != (target is None):
-            option = prefix.replace("_", "-")
-            raise ConfigError(
-                f"The {name} corpus needs both sides. Give --{option}source and --{option}target, aligned line by line."
-            )
-        if source is not None:
-            data[name] = {"kind": "files", "source": source, "target": target}
-        elif text is not None:
-            data[name] = {"kind": "text", "path": text}
+    sides = {"train": _corpus_tree(given, ""), "valid": _corpus_tree(given, "valid_")}
+    data = {name: tree for name, tree in sides.items() if tree}
     return {"data": data} if data else {}
+
+
+def _corpus_tree(given: Mapping[str, str], prefix: str) -> Tree:
+    """Return the settings of the training corpus, or of the validation corpus with the prefix `valid_`; {} without."""
+    source, target, text, pairs = (given.get(prefix + side) for side in ("source", "target", "text", "pairs"))
+    option = f"--{prefix.replace('_', '-')}"
+    if pairs is not None and (source is not None or target is not None):
+        raise ConfigError(f"{option}pairs contains both sides. Leave {option}source and {option}target out.")
+    if (source is None) != (target is None):
+        raise ConfigError(
+            f"The {'valid' if prefix else 'train'} corpus needs both sides. Give {option}source and {option}target, "
+            "aligned line by line."
+        )
+    if source is not None:
+        return {"kind": "files", "source": source, "target": target}
+    if pairs is not None:
+        return _dump(recognize_pairs(Path(pairs)))
+    return {} if text is None else _dump(recognize_text(Path(text)))
+
+
+def _dump(corpus: Config) -> Tree:
+    """Return the settings of a recognized corpus that differ from their defaults."""
+    return {"kind": corpus.model_dump()["kind"], **corpus.model_dump(mode="json", exclude_defaults=True)}
+
+
+def is_text_corpus(tree: Any) -> bool:
+    """Return whether the settings of a corpus are those of a text for a language model."""
+    return isinstance(tree, Mapping) and (tree.get("kind") == "text" or "text_field" in tree)
+
+
+def split_corpus(
+    config: Path | None, corpora: Mapping[str, str | Path | None]
+) -> tuple[Path | None, Mapping[str, str | Path | None]]:
+    """Return a configuration file and the corpora; a corpus in the place of the file is the training corpus.
+
+    Raises ConfigError if another training corpus is given, and DataError if the corpus is unreadable.
+    """
+    corpus = None if config is None or not (config.is_file() or is_glob(config)) else recognize_corpus(config)
+    if corpus is None:
+        return config, corpora
+    name = "text" if isinstance(corpus, TextFormat) else "pairs"
+    if others := [other for other in ("source", "pairs", "text", "prepared") if corpora.get(other) is not None]:
+        raise ConfigError(f"{config} is a corpus, and --{others[0]} names another one. Leave one of them out.")
+    return None, {**corpora, name: config}
 
 
 def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:

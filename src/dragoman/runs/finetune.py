@@ -17,7 +17,7 @@ from dragoman.runs.auto_config import (
     auto_configure_text,
     corpus_size,
 )
-from dragoman.runs.config import get_value, is_set, parse_experiment, resolve_corpus_paths
+from dragoman.runs.config import get_value, is_set, is_text_corpus, parse_experiment, resolve_corpus_paths
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree
 from dragoman.tasks.config import Experiment, TranslationConfig
@@ -50,9 +50,9 @@ def resolve_experiment(
         raise ConfigError("--data has no effect without a configuration file. Leave it out.")
     if "data" not in settings:
         raise ConfigError(
-            "No training data. Give --source and --target, --text, or a configuration that names a corpus."
+            "No training data. Give --source and --target, --pairs, --text, or a configuration that names a corpus."
         )
-    is_text = any(isinstance(one, Mapping) and one.get("kind") == "text" for one in settings["data"].values())
+    is_text = any(map(is_text_corpus, settings["data"].values()))
     if "init_from" in settings and is_text:
         raise ConfigError(
             "--init-from fine-tunes a translator and --text is for a language model. Leave one of them out."

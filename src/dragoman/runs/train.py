@@ -19,7 +19,7 @@ from dragoman.profiling.memory_and_time_estimate import build_meta_model, estima
 from dragoman.profiling.num_workers import choose_num_workers, record_peak_memory
 from dragoman.profiling.time_and_memory_per_batch import use_batches
 from dragoman.runs.auto_config import resolve_batch_tokens
-from dragoman.runs.config import corpus_settings, nest, read_settings
+from dragoman.runs.config import corpus_settings, nest, read_settings, split_corpus
 from dragoman.runs.finetune import resolve_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import ComputeTypeWarning
@@ -61,6 +61,8 @@ def train(
     target: str | Path | None = None,
     valid_source: str | Path | None = None,
     valid_target: str | Path | None = None,
+    pairs: str | Path | None = None,
+    valid_pairs: str | Path | None = None,
     text: str | Path | None = None,
     valid_text: str | Path | None = None,
     prepared: str | Path | None = None,
@@ -75,15 +77,17 @@ def train(
 ) -> TrainingResult:
     """Train a model and write it to a run folder.
 
-    Give `source` and `target` for a translator, `text` for a language model, or `config` for any task. Settings that
-    are not given are chosen from the data and the device.
+    Give `source` and `target` or `pairs` for a translator, `text` for a language model, or `config` for any task.
+    Settings that are not given are chosen from the data and the device.
 
     Args:
-        config: YAML file or mapping with the settings of the experiment.
+        config: YAML file or mapping with the settings of the experiment, or a corpus as for `pairs` or `text`.
         output_dir: Folder of the new run; must not exist.
         source, target: Parallel training texts, aligned line by line.
         valid_source, valid_target: Validation texts; by default a part of the training texts.
-        text, valid_text: Texts of a language model.
+        pairs, valid_pairs: Files with both sides, in place of `source` and `target`: tab-separated columns, JSON lines
+            or Parquet, plain or compressed, or a pattern for shards.
+        text, valid_text: Texts of a language model, as plain text or JSON lines.
         prepared: Folder that `dragoman data prepare` wrote, in place of texts.
         init_from: Run that tokenizer and weights are taken from (fine-tuning).
         preset: Name of a model size, such as `tiny`.
@@ -103,12 +107,23 @@ def train(
         raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
     chosen_device, reporter, folder = choose_device(device), reporter or SilentReporter(), RunFolder(Path(output_dir))
     folder.check_new()
-    parallel = {"source": source, "target": target, "valid_source": valid_source, "valid_target": valid_target}
-    corpora = corpus_settings(parallel | {"text": text, "valid_text": valid_text, "prepared": prepared})
+    files: Mapping[str, str | Path | None] = {
+        "source": source,
+        "target": target,
+        "valid_source": valid_source,
+        "valid_target": valid_target,
+        "pairs": pairs,
+        "valid_pairs": valid_pairs,
+        "text": text,
+        "valid_text": valid_text,
+        "prepared": prepared,
+    }
     if isinstance(config, Mapping):
         settings, where = dict(config), ""
     else:
-        settings, where = read_settings(None if config is None else Path(config), ()), str(config or "")
+        config, files = split_corpus(None if config is None else Path(config), files)
+        settings, where = read_settings(config, ()), str(config or "")
+    corpora = corpus_settings(files)
     given: Tree = {"preset": preset, "init_from": init_from and str(init_from), "training": training}
     settings = merge(settings, corpora | {key: value for key, value in given.items() if value})
     for key, value in (overrides or {}).items():

@@ -6,9 +6,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dragoman.cli.options import config_options, refuse, shared_options
+from dragoman.cli.options import config_options, refuse, shared_options, training_options
+from dragoman.config import merge
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError
+from dragoman.runs.config import nest, parse_experiment
 
 FIELDS = ("beam_size", "method", "max_length_ratio", "allow_unk")
 
@@ -63,7 +65,7 @@ def test_values_outside_the_bounds_are_refused(arguments):
 def test_help_shows_description_and_default():
     _, _, output = run("--help")
     assert "Hypotheses per sentence" in output
-    assert "(the run's)" in output
+    assert "by default as in the run" in output
     assert "(1.0)" in output
 
 
@@ -71,3 +73,28 @@ def test_refuse_names_the_option():
     refuse({"seed": None, "echo": False, "stop": []}, "here")
     with pytest.raises(ConfigError, match="--no-repeat-ngram has no effect here"):
         refuse({"seed": None, "no_repeat_ngram_size": 3}, "here")
+
+
+def run_training(*arguments: object) -> dict[str, Any]:
+    received: dict[str, Any] = {}
+    app = typer.Typer()
+
+    @app.command()
+    @training_options
+    def verb(*, training: dict[str, Any]) -> None:
+        received.update(training)
+
+    assert CliRunner().invoke(app, list(map(str, arguments))).exit_code == 0
+    return received
+
+
+def test_options_of_a_training_are_keys_of_its_settings():
+    arguments = ["--preset", "nano", "--seed", 3, "--epochs", 5, "--max-steps", 7, "--batch-tokens", 331]
+    given = run_training(*arguments, "--learning-rate", 0.003)
+    tree: dict[str, Any] = {"data": {"train": {"kind": "tsv", "path": "pairs.tsv"}}}
+    for key, value in given.items():
+        tree = merge(tree, nest(key, value))
+    training = parse_experiment(tree).training
+    assert (training.seed, training.max_epochs, training.max_steps, training.batch_tokens) == (3, 5, 7, 331)
+    assert training.optimizer.learning_rate == 0.003
+    assert run_training() == {}

@@ -43,7 +43,7 @@ ALL = {verb: options_of(verb) for verb in main.SUMMARIES}
         ("train --set", "--set: needs a value."),
         ("translate x --beams 3", "Did you mean --beam-size?"),
         ("score x --source y --tgt z", "Did you mean --target?"),
-        ("train --max_update 3", "Did you mean --set training.max_steps=N?"),
+        ("train --max_update 3", "Did you mean --max-steps?"),
     ],
 )
 def test_usage_errors_say_what_and_remedy(command, words, capsys):

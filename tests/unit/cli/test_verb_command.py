@@ -114,7 +114,7 @@ def test_warnings_about_texts_are_summarized_with_the_option_of_the_verb(capsys)
     messages.summarize_warnings(200)
     messages.summarize_warnings(200)
     assert capsys.readouterr().err == (
-        "dragoman: warning: 6 of 200 translations were cut off (line 3, 5, 7, 11, 13, …); raise --max-length\n"
+        "dragoman: warning: 6 of 200 translations were cut off (lines 3, 5, 7, 11, 13, …); raise --max-length\n"
     )
 
 

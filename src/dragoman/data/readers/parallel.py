@@ -182,6 +182,13 @@ def describe_files(files: Files) -> str:
     return f"{first} and {len(further):,} further files" if further else str(first)
 
 
+def parquet_text_columns(path: Path) -> list[str]:
+    """Return the columns of a Parquet file that contain texts; a dot names a column inside another column."""
+    with _open_parquet(path) as file:
+        columns = [file.schema.column(number) for number in range(len(file.schema.names))]
+        return [one.path for one in columns if one.physical_type == "BYTE_ARRAY" and ".list." not in one.path]
+
+
 def _corpus_files(corpus: ParallelCorpus) -> list[Files]:
     if isinstance(corpus, ParallelFiles):
         features = [] if corpus.source_features is None else [corpus.source_features]
