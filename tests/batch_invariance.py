@@ -48,7 +48,7 @@ def in_engine(translator: Translator, texts: Sequence[str], settings: DecodingCo
     found: dict[int, Row] = {}
     with Engine(translator.backend, max_tokens=MAX_TOKENS) as engine:
         shared = Translator(translator.model, translator.tokenizer)
-        shared._run = engine.run
+        shared._runner.run = engine.run  # type: ignore[method-assign]
 
         def call(number: int) -> None:
             generator = random.Random(number)
@@ -106,7 +106,7 @@ def count_differences(
     run: Path, texts: Sequence[str], settings: DecodingConfig, *, compute_type: Any
 ) -> dict[str, int]:
     """Return for every way how many sentences differ from the sentence alone, in text or numbers."""
-    translator = dragoman.load(run, device="cpu", compute_type=compute_type)
+    translator = dragoman.load(run, dragoman.Translator, device="cpu", compute_type=compute_type)
     alone = in_batches(translator, texts, settings, size=1)
     found = {
         "in batches of 7": in_batches(translator, texts, settings, size=7),

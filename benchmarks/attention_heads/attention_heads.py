@@ -190,7 +190,7 @@ def describe(run: Path) -> dict[str, Any]:
 def load_backend(backend: str, run: Path) -> Translator:
     if backend == "torch":
         return load_torch_model(run, device="cpu")
-    return load(run, device="cpu", compute_type="int8" if backend.endswith("int8") else "float32")
+    return load(run, Translator, device="cpu", compute_type="int8" if backend.endswith("int8") else "float32")
 
 
 def alternate(

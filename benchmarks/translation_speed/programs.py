@@ -10,7 +10,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 Output = tuple[list[int], float | None]
 """Token ids, and the mean log-probability if the program returns it."""
@@ -25,7 +25,7 @@ class Dragoman:
     """Dragoman's CPU backend, as `dragoman.load` returns it."""
 
     run: Path
-    compute: str
+    compute: Literal["float32", "bfloat16", "int8"]
 
     def load(self) -> Translate:
         import numpy as np
@@ -33,7 +33,7 @@ class Dragoman:
         import dragoman
         from dragoman.decoding import DecodingConfig, search
 
-        backend = dragoman.load(self.run, compute_type=self.compute).backend
+        backend = dragoman.load(self.run, dragoman.Translator, compute_type=self.compute).backend
 
         def translate(sources: Sequence[Sequence[int]], beam: int, tokens: int, _scores: bool) -> list[Output]:
             config = DecodingConfig(beam_size=beam, min_length=tokens, max_length=tokens)

@@ -2,27 +2,32 @@
 
 >>> import dragoman
 >>> run = dragoman.train(source="train.en", target="train.de", output_dir="runs/en-de", preset="tiny")
->>> translator = dragoman.load("runs/en-de", device="cpu", compute_type="int8")
+>>> translator = dragoman.load("runs/en-de", dragoman.Translator, device="cpu", compute_type="int8")
 >>> translator.translate("Two dogs play.", beam_size=5).text
 >>> dragoman.evaluate("runs/en-de", source="test.en", reference="test.de", metrics=["bleu", "chrf"])
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger, Translator
-    from dragoman.runs.evaluate import evaluate
-    from dragoman.runs.load import load
-    from dragoman.runs.train import train
-
-    __version__: str
+from typing import TYPE_CHECKING
 
 __all__ = [
+    "Answer",
+    "AnswerConfig",
+    "Classification",
     "Classifier",
+    "Completion",
+    "DecodingConfig",
+    "DragomanError",
     "Generator",
+    "Hypothesis",
+    "Message",
     "QuestionAnswerer",
+    "SamplingConfig",
+    "Score",
+    "Tag",
     "Tagger",
+    "TrainingResult",
+    "Translation",
+    "TranslationResult",
     "Translator",
     "__version__",
     "evaluate",
@@ -30,18 +35,54 @@ __all__ = [
     "train",
 ]
 
+if TYPE_CHECKING:
+    from dragoman.decoding import AnswerConfig, DecodingConfig, Hypothesis, SamplingConfig
+    from dragoman.errors import DragomanError
+    from dragoman.evaluation import Score
+    from dragoman.inference import (
+        Answer,
+        Classification,
+        Classifier,
+        Completion,
+        Generator,
+        Message,
+        QuestionAnswerer,
+        Tag,
+        Tagger,
+        Translation,
+        TranslationResult,
+        Translator,
+    )
+    from dragoman.runs.evaluate import evaluate
+    from dragoman.runs.load import load
+    from dragoman.runs.model_card import TrainingResult
+    from dragoman.runs.train import train
 
-_MODULES = {"evaluate": "dragoman.runs.evaluate", "load": "dragoman.runs.load", "train": "dragoman.runs.train"}
+    __version__: str
+else:  # type checkers would accept every name that `__getattr__` may return
+    from importlib import import_module
 
+    _MODULES = {
+        "AnswerConfig": "decoding",
+        "DecodingConfig": "decoding",
+        "DragomanError": "errors",
+        "Hypothesis": "decoding",
+        "SamplingConfig": "decoding",
+        "Score": "evaluation",
+        "TrainingResult": "runs.model_card",
+        "evaluate": "runs.evaluate",
+        "load": "runs.load",
+        "train": "runs.train",
+    }
+    """Modules of the names that are not in `dragoman.inference`."""
 
-def __getattr__(name: str) -> Any:
-    """Import on first use, so that `import dragoman` is quick: most of these names need PyTorch."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "__version__":
-        return import_module("importlib.metadata").version("dragoman")
-    return getattr(import_module(_MODULES.get(name, "dragoman.inference")), name)
+    def __getattr__(name):
+        """Import on first use, so that `import dragoman` is quick: most of these names need PyTorch."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "__version__":
+            return import_module("importlib.metadata").version("dragoman")
+        return getattr(import_module(f"dragoman.{_MODULES.get(name, 'inference')}"), name)
 
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__():
+        return __all__

@@ -16,13 +16,13 @@ def choose_device(name: str | None = None) -> torch.device:
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    if name.partition(":")[0] not in DEVICES:
-        raise ConfigError(f"--device {name}: not one of {', '.join(DEVICES)}. Leave it out to choose automatically.")
+    if str(name).partition(":")[0] not in DEVICES:
+        raise ConfigError(f"device = {name}: is not one of {', '.join(DEVICES)}. Leave it out to choose automatically.")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(f"--device {name}: not available here. Leave it out to choose automatically.") from error
+        raise ConfigError(f"device = {name}: is not available here. Leave it out to choose automatically.") from error
     return device
 
 

@@ -11,7 +11,7 @@ import pytest
 from dragoman.cli import main
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig, SamplingConfig
-from dragoman.inference import Generator, Translator
+from dragoman.inference import Generator
 from dragoman.runs import load as runs_load
 from tests.fake_models import PrefixModel, TextModel
 
@@ -26,7 +26,7 @@ def generator(monkeypatch: pytest.MonkeyPatch) -> Generator:
     network = TextModel(PrefixModel(words=len(tokenizer.target) - 4, end_bias=1.0))
     loaded = Generator(network, tokenizer, context=97)
 
-    def load(path: Path, *, batch_tokens: int = 4096, **_options: object) -> Generator:
+    def load(path: Path, _kind: type, *, batch_tokens: int = 4096, **_options: object) -> Generator:
         assert path == Path("runs/gpt")
         loaded.batch_tokens = batch_tokens
         return loaded
@@ -203,16 +203,6 @@ def test_invalid_options_give_one_message(generator, capsys, options, message):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert message in captured.err
-
-
-def test_run_of_another_task_is_refused(monkeypatch, capsys):
-    tokenizer = Tokenizer.train(lambda: [("a", "b")], CharacterConfig())
-    translator = Translator(PrefixModel(words=len(tokenizer.target) - 4), tokenizer)
-    monkeypatch.setattr(runs_load, "load", lambda *_, **__: translator)
-    assert run("--prompt", "a") == 2
-    assert capsys.readouterr().err.splitlines() == [
-        "dragoman: runs/gpt: is a translator, and this verb needs a generator. Use it with: dragoman translate runs/gpt"
-    ]
 
 
 @pytest.mark.parametrize(

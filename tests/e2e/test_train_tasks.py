@@ -112,10 +112,10 @@ def test_compare_runs_of_several_tasks(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["translate", "writer", "-i", "in.txt"], "writer: is a generator, and this verb needs a translator"),
+        (["translate", "writer", "-i", "in.txt"], "writer: is a generator, not a translator"),
         (
             ["generate", "tagging"],
-            "tagging: is a tagger, and this verb needs a generator",
+            "tagging: is a tagger, not a generator",
         ),
         (["evaluate", "writer", "--source", "train.en", "-r", "train.de"], "needs a translator"),
         (["answer", "classification", "--question", "who", "--context", "in.txt"], "needs a question answerer"),

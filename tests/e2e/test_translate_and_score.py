@@ -27,7 +27,7 @@ def translator(monkeypatch: pytest.MonkeyPatch) -> Translator:
     tokenizer = Tokenizer.train(lambda: pairs, CharacterConfig(shared=False))
     loaded = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=3.0), tokenizer)
 
-    def load(path: Path, *, batch_tokens: int = 4096, **_options: object) -> Translator:
+    def load(path: Path, _kind: type, *, batch_tokens: int = 4096, **_options: object) -> Translator:
         assert path == Path("runs/en-de")
         loaded.batch_tokens = batch_tokens
         return loaded

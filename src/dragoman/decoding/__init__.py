@@ -5,11 +5,12 @@ The names of this package work in NumPy and do not import PyTorch; the module `f
 
 from dragoman.decoding.beam_search import BeamSearch, SearchObserver, SearchStep
 from dragoman.decoding.choose_search import Search, build_search, run_search, search
-from dragoman.decoding.config import DecodingConfig, LengthPenalty, SamplingConfig
+from dragoman.decoding.config import AnswerConfig, DecodingConfig, LengthPenalty, SamplingConfig
 from dragoman.decoding.greedy_search import greedy_search, sampling_search
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 
 __all__ = [
+    "AnswerConfig",
     "BeamSearch",
     "DecodingConfig",
     "Hypothesis",

@@ -163,7 +163,17 @@ class AnswerConfig(Config):
     )
 
 
-_C = TypeVar("_C", bound=DecodingConfig | SamplingConfig)
+_C = TypeVar("_C", bound=Config)
+
+
+def require_config(config: _C, *kinds: type[_C]) -> _C:
+    """Return the configuration; raise TypeError where it is of no such kind."""
+    if not isinstance(config, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(
+            f"config = {config!r:.60} is not a {names}. Give settings as keywords, or one of these objects."
+        )
+    return config
 
 
 def replace_options(config: _C, options: Mapping[str, Any], *, where: str = "") -> _C:

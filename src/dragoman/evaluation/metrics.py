@@ -93,6 +93,8 @@ class Rouge(Config):
 
 Metric = Annotated[Bleu | Chrf | ChrfPlusPlus | Ter | ExactMatch | Rouge, Field(discriminator="kind")]
 """Configuration of any metric, discriminated by `kind`."""
+MetricName = Literal["bleu", "chrf", "chrf++", "ter", "exact", "rouge"]
+"""Kinds of metrics."""
 
 
 def build_metric(metric: Metric, *, sentence_level: bool = False) -> SacrebleuMetric:

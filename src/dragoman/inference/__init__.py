@@ -5,7 +5,7 @@ imported when they are first used.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dragoman.decoding.config import AnswerConfig
 from dragoman.inference.chat_template import ChatTemplate, Message, Turn
@@ -52,8 +52,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _LAZY.items():
-        if name in names:
-            return getattr(import_module(f"dragoman.inference.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # type checkers would accept every name
+
+    def __getattr__(name):
+        for module, names in _LAZY.items():
+            if name in names:
+                return getattr(import_module(f"dragoman.inference.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,6 +54,9 @@ def format_chat(messages: Sequence[Message], template: ChatTemplate) -> str:
     Raises DataError where the last message is not the user's, and where a message contains a marker of the template:
     the model would read it as a turn of its own, so that a user could forge messages of the assistant.
     """
+    for number, message in enumerate(messages):
+        if not isinstance(message, Message) or not isinstance(message.text, str):
+            raise TypeError(f"messages[{number}] is {message!r:.60}, not a message. Give dragoman.Message(role, text).")
     if not messages or messages[-1].role != "user":
         raise DataError("the conversation does not end with a message of the user; add one")
     markers = [marker.strip() for turn in (template.user, template.assistant) for marker in (turn.prefix, turn.suffix)]

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from dragoman.data.readers.conllu import Heads, find_tree_error
 from dragoman.errors import DataError, DragomanError
+from dragoman.inference.length_batches import require_iterable
 
 _T = TypeVar("_T")
 TextFeatures = Sequence[Sequence[int]]
@@ -51,7 +52,7 @@ def read_chunks(
 
     A reading error is raised after the lines before it. Raises DataError on features that are left over.
     """
-    iterator, first_line = iter(lines), 1
+    iterator, first_line = iter(require_iterable(lines, name="the input")), 1
     features = None if source_features is None else iter(source_features)
     reading_error: DragomanError | None = None
     while reading_error is None:

@@ -1,8 +1,9 @@
 """Classifier and tagger: texts in, a label for each text or for each word out."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import final, overload
 
 import torch
 from torch import Tensor
@@ -16,8 +17,9 @@ from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     MAX_INPUT_LENGTH,
     number_chunks,
-    require_list,
+    require_iterable,
     run_in_batches,
+    text_list,
     warn_input,
 )
 
@@ -91,12 +93,18 @@ class Classifier(LabelPredictor):
     The result for a text does not depend on other texts.
     """
 
-    def classify(self, texts: Sequence[str], *, first_line: int = 1) -> list[Classification]:
-        """Return the label of each text, in order; an empty text has one too.
+    @overload
+    def classify(self, texts: str, *, first_line: int = ...) -> Classification: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def classify(self, texts: Iterable[str], *, first_line: int = ...) -> list[Classification]: ...
+
+    def classify(self, texts: str | Iterable[str], *, first_line: int = 1) -> Classification | list[Classification]:
+        """Return the label of a text, or of each in a list; an empty text has one too.
 
         A text that is too long is truncated with an `InputWarning`; lines are numbered from `first_line`.
         """
-        encoded = self.tokenizer.encode_batch(require_list(texts))
+        encoded = self.tokenizer.encode_batch([texts] if isinstance(texts, str) else text_list(texts))
         for number, ids in enumerate(encoded, start=first_line):
             if len(ids) + 2 > self.max_length:
                 warn_input(
@@ -104,7 +112,18 @@ class Classifier(LabelPredictor):
                     f"{len(ids) + 2} tokens exceed the limit of {self.max_length}; the end of the text is ignored",
                     problem=f"texts have more than {self.max_length} tokens and their ends were ignored",
                 )
-        return [self._classification(one.tolist()) for one in self._predict(encoded)]
+        results = [self._classification(one.tolist()) for one in self._predict(encoded)]
+        return results[0] if isinstance(texts, str) else results
+
+    @overload
+    async def classify_async(self, texts: str) -> Classification: ...  # type: ignore[overload-overlap]
+
+    @overload
+    async def classify_async(self, texts: Iterable[str]) -> list[Classification]: ...
+
+    async def classify_async(self, texts: str | Iterable[str]) -> Classification | list[Classification]:
+        """Classify as `classify` does, in a thread of its own."""
+        return await asyncio.to_thread(self.classify, texts)
 
     def classify_stream(self, lines: Iterable[str], *, chunk: int = _TEXTS_CHUNK) -> Iterator[Classification]:
         """Yield what `classify` returns, for any number of lines in the memory of `chunk` of them."""
@@ -124,16 +143,18 @@ class Tagger(LabelPredictor):
     The result for a sentence does not depend on other sentences.
     """
 
-    def tag(self, sentences: Sequence[Sequence[str]], *, first_line: int = 1) -> list[list[Tag]]:
-        """Return the words of each sentence with their labels, in order.
+    def tag(self, sentences: Iterable[Sequence[str]], *, first_line: int = 1) -> list[list[Tag]]:
+        """Return the words of each sentence with their labels, in order; a sentence is a list of words.
 
         A sentence that is too long is tagged in segments, with an `InputWarning`; lines are numbered from `first_line`.
         """
         segments: list[EncodedWords] = []
         counts: list[int] = []
+        sentences = [
+            text_list(words, name=f"sentences[{number}]")
+            for number, words in enumerate(require_iterable(sentences, name="sentences"))
+        ]
         for number, words in enumerate(sentences, start=first_line):
-            if isinstance(words, str):
-                raise TypeError("expected lists of words, got one text; split it into words")
             found = self._split(encode_words(self.tokenizer, words))
             if len(found) > 1:
                 warn_input(
@@ -155,6 +176,10 @@ class Tagger(LabelPredictor):
             labels = [pair for _ in range(count) for pair in next(tagged)]
             results.append([Tag(word, *pair) for word, pair in zip(words, labels, strict=True)])
         return results
+
+    async def tag_async(self, sentences: Iterable[Sequence[str]]) -> list[list[Tag]]:
+        """Tag as `tag` does, in a thread of its own."""
+        return await asyncio.to_thread(self.tag, sentences)
 
     def tag_stream(self, sentences: Iterable[Sequence[str]], *, chunk: int = _SENTENCES_CHUNK) -> Iterator[list[Tag]]:
         """Yield what `tag` returns, for any number of sentences in the memory of `chunk` of them."""

@@ -180,6 +180,7 @@ class RequestRunner:
         self.backend = backend
         self.lock = threading.RLock()
         self._batch_tokens = batch_tokens
+        self._engine: Engine | None = None
 
     def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request of one configuration."""
@@ -208,6 +209,12 @@ class RequestRunner:
             yield
         completed[0].get()
 
-    def start_engine(self) -> Engine:
-        """Start an engine that takes turns with the calls of this runner."""
-        return Engine(self.backend, max_tokens=self._batch_tokens, lock=self.lock)
+    def run_concurrently(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each request, decoded in one running batch with all other calls of this method.
+
+        The engine, started by the first call, takes turns with the other methods.
+        """
+        with self.lock:
+            if self._engine is None:
+                self._engine = Engine(self.backend, max_tokens=self._batch_tokens, lock=self.lock)
+        return self._engine.run(requests)

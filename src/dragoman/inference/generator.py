@@ -1,12 +1,13 @@
 """Generator: prompts in, completions out."""
 
+import asyncio
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack, final
+from typing import Any, TypedDict, Unpack, final, overload
 
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options
+from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options, require_config
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, TextWarning, warn
 from dragoman.inference.backends.protocol import as_backend
@@ -14,7 +15,7 @@ from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
 from dragoman.inference.completion_result import Completion, Limits, Prompt, build_completion, text_stream
 from dragoman.inference.engine_thread import RequestRunner
-from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, require_list
+from dragoman.inference.length_batches import BATCH_TOKENS, check_positive, number_chunks, text_list
 from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
 from dragoman.inference.scheduler import Request
 from dragoman.models.special_symbols import BOS, EOS
@@ -37,7 +38,17 @@ class SamplingOptions(TypedDict, total=False):
     min_p: float | None
     typical_p: float | None
     repetition_penalty: float | None
+    no_repeat_ngram_size: int | None
+    min_length: int | None
+    allow_unk: bool | None
     seed: int | None
+
+
+class GenerationOptions(SamplingOptions, total=False):
+    """Keyword arguments of `Generator.generate`."""
+
+    max_new_tokens: int
+    stop: Sequence[str]
 
 
 class GenerationWarning(TextWarning):
@@ -85,29 +96,71 @@ class Generator:
         self._samples = RequestRunner(self._sliding, batch_tokens=batch_tokens)
         self._searches = RequestRunner(self.backend, batch_tokens=batch_tokens)
 
+    @overload
+    def generate(  # type: ignore[overload-overlap]  # a string is an iterable of strings, too
+        self, prompts: str, config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
+    ) -> Completion: ...
+
+    @overload
+    def generate(
+        self, prompts: Iterable[str], config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
+    ) -> list[Completion]: ...
+
     def generate(
         self,
-        prompts: Sequence[str],
+        prompts: str | Iterable[str],
         config: GenerationConfig = _DEFAULT_CONFIG,
-        *,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-        stop: Sequence[str] = (),
-        **options: Unpack[SamplingOptions],
-    ) -> list[Completion]:
-        """Return one completion for each prompt, in order, sampled or (with a `DecodingConfig`) searched for.
+        **options: Unpack[GenerationOptions],
+    ) -> Completion | list[Completion]:
+        """Return one completion for a prompt, or for each in a list, sampled or (with a `DecodingConfig`) searched for.
 
         A completion ends before any of the `stop` strings and has at most `max_new_tokens` tokens. Sampling options
         that are given replace those of `config`. Raises ConfigError on invalid options.
         """
+        return self._generate(prompts, config, concurrent=False, **options)
+
+    @overload
+    async def generate_async(  # type: ignore[overload-overlap]
+        self, prompts: str, config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
+    ) -> Completion: ...
+
+    @overload
+    async def generate_async(
+        self, prompts: Iterable[str], config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
+    ) -> list[Completion]: ...
+
+    async def generate_async(
+        self,
+        prompts: str | Iterable[str],
+        config: GenerationConfig = _DEFAULT_CONFIG,
+        **options: Unpack[GenerationOptions],
+    ) -> Completion | list[Completion]:
+        """Generate as `generate` does, in one running batch with all other concurrent calls, from any thread."""
+        return await asyncio.to_thread(self._generate, prompts, config, concurrent=True, **options)
+
+    def _generate(
+        self,
+        prompts: str | Iterable[str],
+        config: GenerationConfig,
+        *,
+        concurrent: bool,
+        max_new_tokens: int = MAX_NEW_TOKENS,
+        stop: Sequence[str] = (),
+        **options: Unpack[SamplingOptions],
+    ) -> Completion | list[Completion]:
         given = {name: value for name, value in options.items() if value is not None}
         if given and isinstance(config, DecodingConfig):
             raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
-        found = self.generate_n_best(prompts, replace_options(config, given), max_new_tokens=max_new_tokens, stop=stop)
-        return [completions[0] for completions in found]
+        texts = [prompts] if isinstance(prompts, str) else prompts
+        config = replace_options(require_config(config, SamplingConfig, DecodingConfig), given)
+        found = [
+            one for [one, *_] in self._complete(texts, config, Limits(max_new_tokens, stop), concurrent=concurrent)
+        ]
+        return found[0] if isinstance(prompts, str) else found
 
     def generate_n_best(
         self,
-        prompts: Sequence[str],
+        prompts: Iterable[str],
         config: GenerationConfig = _DEFAULT_CONFIG,
         *,
         num_samples: int = 1,
@@ -121,11 +174,23 @@ class Generator:
         every hypothesis in the context: its prompts lose tokens that leave no space for `max_new_tokens`, and its stop
         strings cut the hypotheses found.
         """
-        limits = self._check_limits(Limits(max_new_tokens, stop, num_samples), config)
-        read = self._read_prompts(prompts, config, limits, first=first)
+        return self._complete(prompts, config, Limits(max_new_tokens, stop, num_samples), first=first)
+
+    def _complete(
+        self,
+        prompts: Iterable[str],
+        config: GenerationConfig,
+        limits: Limits,
+        *,
+        first: int = 0,
+        concurrent: bool = False,
+    ) -> list[list[Completion]]:
+        self._check_limits(limits, config)
+        read = self._read_prompts(text_list(prompts, name="prompts"), config, limits, first=first)
         requests = [self._requests(prompt, config, limits, row) for row, prompt in enumerate(read, first)]
         runner = self._samples if isinstance(config, SamplingConfig) else self._searches
-        found = iter(runner.run([request for some in requests for request in some]))
+        run = runner.run_concurrently if concurrent else runner.run
+        found = iter(run([request for some in requests for request in some]))
         return [
             [build_completion(self.tokenizer.target, prompt, limits, one) for _ in some for one in next(found)]
             for prompt, some in zip(read, requests, strict=True)
@@ -157,8 +222,21 @@ class Generator:
     ) -> Iterator[str]:
         """Yield the text that `generate` returns for one prompt, in pieces, as soon as they are certain."""
         limits = self._check_limits(Limits(max_new_tokens, stop), config)
-        [read] = self._read_prompts([prompt], config, limits)
+        [read] = self._read_prompts(text_list([prompt], name="prompts"), config, limits)
         return self._stream(read, config, limits)
+
+    async def stream_text_async(
+        self,
+        prompt: str,
+        config: SamplingConfig = _DEFAULT_CONFIG,
+        *,
+        max_new_tokens: int = MAX_NEW_TOKENS,
+        stop: Sequence[str] = (),
+    ) -> AsyncIterator[str]:
+        """Yield the pieces of `stream_text` while other coroutines run."""
+        pieces = self.stream_text(prompt, config, max_new_tokens=max_new_tokens, stop=stop)
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
 
     def _stream(self, prompt: Prompt, config: SamplingConfig, limits: Limits) -> Iterator[str]:
         """Yield the text of the first sample for a prompt; between the pieces the caller is not in inference mode."""
@@ -187,10 +265,20 @@ class Generator:
             raise ConfigError("this model was trained without a chat template; use generate with a prompt")
         stop = () if self.pairs else tuple(filter(self._can_generate, self.template.stop))
         prompt = format_chat(messages, self.template)
-        return self.generate([prompt], config, max_new_tokens=max_new_tokens, stop=stop)[0]
+        return self.generate(prompt, config, max_new_tokens=max_new_tokens, stop=stop)
+
+    async def chat_async(
+        self,
+        messages: Sequence[Message],
+        config: GenerationConfig = _DEFAULT_CONFIG,
+        *,
+        max_new_tokens: int = MAX_NEW_TOKENS,
+    ) -> Completion:
+        """Answer as `chat` does, in a thread of its own."""
+        return await asyncio.to_thread(self.chat, messages, config, max_new_tokens=max_new_tokens)
 
     def score(
-        self, texts: Sequence[str], *, prompts: Sequence[str] | None = None, overlap: int = 0
+        self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0
     ) -> list[Hypothesis]:
         """Score each text with the log-probability of its tokens and its end; the score is their mean.
 
@@ -198,14 +286,22 @@ class Generator:
         windows, whose first tokens see `overlap` tokens of the window before. Raises DataError where prompts are
         missing or too many, ConfigError on an overlap that a window cannot have.
         """
-        scoring = self._scoring_texts(require_list(texts), prompts)
+        given = None if prompts is None else text_list(prompts, name="prompts")
+        scoring = self._scoring_texts(text_list(texts), given)
         with self._searches.lock, self.backend.inference_mode():
             return score_texts(
                 self.backend, scoring, context=self.context, overlap=overlap, batch_tokens=self.batch_tokens
             )
 
-    def perplexity(self, texts: Sequence[str], *, prompts: Sequence[str] | None = None, overlap: int = 0) -> Perplexity:
+    async def score_async(
+        self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0
+    ) -> list[Hypothesis]:
+        """Score as `score` does, in a thread of its own."""
+        return await asyncio.to_thread(self.score, texts, prompts=prompts, overlap=overlap)
+
+    def perplexity(self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0) -> Perplexity:
         """Measure perplexity on texts, predicted as `score` does. Raises DataError where there is no text."""
+        texts = text_list(texts)
         if not texts:
             raise DataError("there is no text to measure perplexity on; give one at least")
         scored = self.score(texts, prompts=prompts, overlap=overlap)
@@ -237,10 +333,9 @@ class Generator:
     def _check_limits(self, limits: Limits, config: GenerationConfig) -> Limits:
         """Return the limits, checked against the configuration and the model."""
         stop, most, num_samples = limits.stop, limits.max_new_tokens, limits.num_samples
-        if isinstance(stop, str):
-            raise TypeError("expected a list of stop strings, got one string; put it into a list")
-        if most < 1:
-            raise ConfigError(f"max_new_tokens = {most} is less than 1; choose 1 or more")
+        text_list(stop, name="stop")
+        require_config(config, SamplingConfig, DecodingConfig)
+        check_positive(max_new_tokens=most, num_samples=num_samples)
         if config.min_length > most:
             raise ConfigError(
                 f"min_length = {config.min_length} is above max_new_tokens = {most}; raise max_new_tokens"
@@ -273,13 +368,13 @@ class Generator:
     def _can_generate(self, text: str) -> bool:
         return bool(text) and text in self.tokenizer.target.normalize(f"x{text}x")
 
-    def _scoring_texts(self, texts: Sequence[str], prompts: Sequence[str] | None) -> list[ScoringText]:
+    def _scoring_texts(self, texts: list[str], prompts: list[str] | None) -> list[ScoringText]:
         if self.pairs and (prompts is None or len(prompts) != len(texts)):
             raise DataError(f"{len(texts)} texts but {len(prompts or ())} prompts; this model needs one for each")
         if not self.pairs and prompts is not None:
             raise DataError("this model continues texts and has no separate prompts; leave prompts out")
-        encoded = self.tokenizer.target.encode_batch(list(texts))
-        before = self.tokenizer.source.encode_batch(list(prompts)) if prompts is not None else [[] for _ in texts]
+        encoded = self.tokenizer.target.encode_batch(texts)
+        before = self.tokenizer.source.encode_batch(prompts) if prompts is not None else [[] for _ in texts]
         return [ScoringText([*source, BOS], [*ids, EOS]) for source, ids in zip(before, encoded, strict=True)]
 
 
@@ -297,7 +392,7 @@ def encode_prompts(
     Of a longer prompt the model sees the last `kept` tokens where the context slides.
     """
     side = tokenizer.source
-    texts = [side.normalize(text) for text in require_list(prompts)]
+    texts = [side.normalize(text) for text in prompts]
     encoded = [tuple(ids) for ids in side.encode_batch(texts)]
     # When sampling, running text drops its beginning sooner or later anyway, without a warning.
     if max_length is not None and (pairs or kept is None):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from dragoman.errors import TextWarning, warn
+from dragoman.errors import ConfigError, TextWarning, warn
 
 BATCH_TOKENS = 4096
 """Default token budget of a batch, padding included."""
@@ -24,11 +24,42 @@ def warn_input(number: int, message: str, *, problem: str) -> None:
     warn(InputWarning("line", number, message, problem=problem))
 
 
-def require_list(texts: Sequence[str]) -> Sequence[str]:
-    """Return the texts; raise TypeError where they are one string, which is a sequence of strings, too."""
-    if isinstance(texts, str):
-        raise TypeError("expected a list of texts, got one text; put it into a list")
-    return texts
+def text_list(texts: Iterable[str], *, name: str = "texts") -> list[str]:
+    """Return the texts as a list. Raises TypeError where they are one string, or no strings."""
+    found = list(require_iterable(texts, name=name))
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise TypeError(f"{name}[{number}] is {text!r:.60}, not a string. Give a string for each text.")
+    return found
+
+
+def text_pairs(pairs: Iterable[Sequence[str]], *, name: str = "pairs") -> list[tuple[str, str]]:
+    """Return pairs of texts as a list. Raises TypeError where one is no pair of strings."""
+    found = list(require_iterable(pairs, name=name))
+    for number, pair in enumerate(found):
+        if (
+            isinstance(pair, str)
+            or not isinstance(pair, Sequence)
+            or [isinstance(one, str) for one in pair] != [True] * 2
+        ):
+            raise TypeError(f"{name}[{number}] is {pair!r:.60}, not a pair of strings. Give a tuple of two strings.")
+    return [(first, second) for first, second in found]
+
+
+def require_iterable(items: Iterable[_T], *, name: str) -> Iterable[_T]:
+    """Return the items; raise TypeError where they are one string, which is an iterable of strings, too."""
+    if isinstance(items, str):
+        raise TypeError(f"{name} is one string, and a list is expected. Put it into a list.")
+    if not isinstance(items, Iterable):
+        raise TypeError(f"{name} is {items!r:.60}, and a list is expected.")
+    return items
+
+
+def check_positive(**numbers: int) -> None:
+    """Raise ConfigError unless each number is a whole number of at least 1."""
+    for name, number in numbers.items():
+        if not isinstance(number, int) or number < 1:
+            raise ConfigError(f"{name} = {number!r}: is not a whole number of at least 1. Choose 1 or more.")
 
 
 def batch_by_length(lengths: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
@@ -56,7 +87,8 @@ def run_in_batches(
 
 def number_chunks(items: Iterable[_T], *, size: int, first: int = 1) -> Iterator[tuple[int, list[_T]]]:
     """Yield at most `size` items at a time, with the number of the first."""
-    iterator = iter(items)
+    check_positive(chunk=size)
+    iterator = iter(require_iterable(items, name="the input"))
     while some := list(islice(iterator, size)):
         yield first, some
         first += len(some)

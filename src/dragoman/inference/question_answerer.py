@@ -1,5 +1,6 @@
 """Extractive question answering: questions and contexts in, spans of the contexts out."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +16,11 @@ from dragoman.array_types import Bool, Float
 from dragoman.data.datasets.qa import Window, WindowConfig, make_windows, segment_ids
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
-from dragoman.decoding.config import AnswerConfig
+from dragoman.decoding.config import AnswerConfig, require_config
 from dragoman.decoding.forced_decoding import pad_batch
 from dragoman.errors import ConfigError
 from dragoman.inference.backends.torch_backend import inference_mode
-from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, run_in_batches, warn_input
+from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, run_in_batches, text_pairs, warn_input
 from dragoman.models.task_heads import SpanLogits
 
 _STREAM_CHUNK = 256
@@ -102,15 +103,20 @@ class QuestionAnswerer:
         """Return the best answer to one question."""
         return self.answer_batch([(question, context)], config)[0][0]
 
+    async def answer_async(self, question: str, context: str, config: AnswerConfig | None = None) -> Answer:
+        """Answer as `answer` does, in a thread of its own."""
+        return await asyncio.to_thread(self.answer, question, context, config)
+
     def answer_batch(
-        self, pairs: Sequence[tuple[str, str]], config: AnswerConfig | None = None, *, first_line: int = 1
+        self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None, *, first_line: int = 1
     ) -> list[list[Answer]]:
         """Return the `config.n_best` best answers to each question about its context, best first, at least one.
 
         A blank context has no answer even where one is required. A question that is too long is truncated with an
         `InputWarning`; lines are numbered from `first_line`.
         """
-        config = config or self.config
+        config = require_config(self.config if config is None else config, AnswerConfig)
+        pairs = text_pairs(pairs)
         limit = self.windows.max_question_length
         questions = self.tokenizer.encode_batch([question for question, _ in pairs])
         for number, ids in enumerate(questions, start=first_line):

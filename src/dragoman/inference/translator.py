@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypedDict, Unpack, final, overload
 
 from dragoman.data.readers.conllu import Heads
@@ -15,13 +14,21 @@ from dragoman.decoding.config import (
     LengthPenaltyKind,
     SamplingConfig,
     replace_options,
+    require_config,
 )
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, warn
 from dragoman.inference.backends.protocol import as_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.engine_thread import RequestRunner
-from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, require_list, run_in_batches
+from dragoman.inference.length_batches import (
+    BATCH_TOKENS,
+    check_positive,
+    number_chunks,
+    run_in_batches,
+    text_list,
+    text_pairs,
+)
 from dragoman.inference.scheduler import Request, run_requests
 from dragoman.inference.text_segmentation import (
     MAX_LINE_LENGTH,
@@ -51,9 +58,12 @@ class DecodingOptions(TypedDict, total=False):
     length_penalty: float | None
     length_penalty_kind: LengthPenaltyKind | None
     method: DecodingMethod | None
+    mbr_temperature: float | None
     min_length: int | None
     max_length: int | None
     max_length_ratio: float | None
+    max_length_offset: int | None
+    allow_unk: bool | None
 
 
 class TranslationOptions(DecodingOptions, total=False):
@@ -95,8 +105,6 @@ class Translator:
         self.backend = as_backend(model, tokenizer=tokenizer, device=device)
         self.device = self.backend.device
         self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens)
-        self._run = self._runner.run
-        self._concurrent: Translator | None = None
         self._positions = self.backend.max_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
         self.max_segment_length = (
@@ -112,19 +120,11 @@ class Translator:
 
     @overload
     def translate(
-        self, texts: Sequence[str], config: DecodingConfig | None = ..., **options: Unpack[TranslationOptions]
+        self, texts: Iterable[str], config: DecodingConfig | None = ..., **options: Unpack[TranslationOptions]
     ) -> list[TranslationResult]: ...
 
     def translate(
-        self,
-        texts: str | Sequence[str],
-        config: DecodingConfig | None = None,
-        *,
-        first_line: int = 1,
-        source_features: TextFeatures | None = None,
-        split: Split | None = None,
-        language: str | None = None,
-        **options: Unpack[DecodingOptions],
+        self, texts: str | Iterable[str], config: DecodingConfig | None = None, **options: Unpack[TranslationOptions]
     ) -> TranslationResult | list[TranslationResult]:
         """Return the `n_best` best translations of a text, or of each in a list; an empty text has an empty
         translation.
@@ -139,28 +139,47 @@ class Translator:
         ConfigError on invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid
         source features, and MissingExtraError where the splitter is not installed.
         """
-        config = replace_options(config or self.config, options)
-        given, splitter = [texts] if isinstance(texts, str) else texts, build_splitter(split, language)
-        heads = self._check_features(given, source_features, first_line)
-        lines = list(self._segmenter.segment(given, heads, first_line, splitter=splitter))
-        requests = [request for line in lines for request in self._requests(line, config)]
-        found = map(self._translations, self._run(requests))
-        results = [self._join(line, found, config, number) for number, line in enumerate(lines, start=first_line)]
-        return results[0] if isinstance(texts, str) else results
+        return self._translate(texts, config, self._runner.run, **options)
+
+    @overload
+    async def translate_async(  # type: ignore[overload-overlap]
+        self, texts: str, config: DecodingConfig | None = ..., **options: Unpack[TranslationOptions]
+    ) -> TranslationResult: ...
+
+    @overload
+    async def translate_async(
+        self, texts: Iterable[str], config: DecodingConfig | None = ..., **options: Unpack[TranslationOptions]
+    ) -> list[TranslationResult]: ...
 
     async def translate_async(
-        self, texts: str | Sequence[str], config: DecodingConfig | None = None, **options: Any
+        self, texts: str | Iterable[str], config: DecodingConfig | None = None, **options: Unpack[TranslationOptions]
     ) -> TranslationResult | list[TranslationResult]:
         """Translate as `translate` does, in one running batch with all other concurrent calls, from any thread.
 
         Calls that ask for too much at a time wait.
         """
-        with self._runner.lock:
-            if self._concurrent is None:
-                self._concurrent = copy(self)
-                self._concurrent._run = self._runner.start_engine().run
-        translate: Any = self._concurrent.translate
-        return await asyncio.to_thread(translate, texts, config, **options)
+        return await asyncio.to_thread(self._translate, texts, config, self._runner.run_concurrently, **options)
+
+    def _translate(
+        self,
+        texts: str | Iterable[str],
+        config: DecodingConfig | None,
+        run: Callable[[Sequence[Request]], list[list[Hypothesis]]],
+        *,
+        first_line: int = 1,
+        source_features: TextFeatures | None = None,
+        split: Split | None = None,
+        language: str | None = None,
+        **options: Unpack[DecodingOptions],
+    ) -> TranslationResult | list[TranslationResult]:
+        config, splitter = self._choose_config(config, options), build_splitter(split, language)
+        given = [texts] if isinstance(texts, str) else text_list(texts)
+        heads = self._check_features(given, source_features, first_line)
+        lines = list(self._segmenter.segment(given, heads, first_line, splitter=splitter))
+        requests = [request for line in lines for request in self._requests(line, config)]
+        found = map(self._translations, run(requests))
+        results = [self._join(line, found, config, number) for number, line in enumerate(lines, start=first_line)]
+        return results[0] if isinstance(texts, str) else results
 
     def translate_stream(
         self,
@@ -178,7 +197,8 @@ class Translator:
         With continuous batching a line is read whenever one has been yielded, and the batch never runs empty;
         otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
         """
-        config, splitter = replace_options(config or self.config, options), build_splitter(split, language)
+        check_positive(chunk=chunk)
+        config, splitter = self._choose_config(config, options), build_splitter(split, language)
         if not self.backend.continuous_batching:
             for first_line, texts, some in read_chunks(lines, source_features, size=chunk):
                 yield from self.translate(
@@ -189,7 +209,7 @@ class Translator:
 
         def jobs() -> Iterator[list[Request]]:
             for first_line, texts, some in read_chunks(lines, source_features, size=min(chunk, ENCODE_CHUNK)):
-                heads = self._check_features(texts, some, first_line)
+                heads = self._check_features(text_list(texts), some, first_line)
                 for line in self._segmenter.segment(texts, heads, first_line, splitter=splitter):
                     pending.append(line)
                     yield self._requests(line, config)
@@ -199,8 +219,8 @@ class Translator:
 
     def score(
         self,
-        sources: Sequence[str],
-        targets: Sequence[str],
+        sources: Iterable[str],
+        targets: Iterable[str],
         *,
         penalty: LengthPenalty | None = None,
         first_line: int = 1,
@@ -211,13 +231,14 @@ class Translator:
         `source_features` are those of the sources, as for `translate`. Raises DataError when there are not as many
         targets as sources, a line is too long for the model, or source features are missing or invalid.
         """
+        sources, targets = text_list(sources, name="sources"), text_list(targets, name="targets")
         if len(sources) != len(targets):
             raise DataError(
                 f"{len(sources)} sources but {len(targets)} targets, from line {first_line} on; give one for each"
             )
         trees = self._check_features(sources, source_features, first_line)
-        source_ids = self.tokenizer.source.encode_batch(list(sources))
-        target_ids = self.tokenizer.target.encode_batch(list(require_list(targets)))
+        source_ids = self.tokenizer.source.encode_batch(sources)
+        target_ids = self.tokenizer.target.encode_batch(targets)
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
         for number, length in enumerate(lengths, start=first_line):
             check_line_length(self._positions or MAX_LINE_LENGTH, length, number)
@@ -232,6 +253,17 @@ class Translator:
             rows = list(zip(source_ids, target_ids, trees, strict=True))
             return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens)
 
+    async def score_async(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        *,
+        penalty: LengthPenalty | None = None,
+        source_features: TextFeatures | None = None,
+    ) -> list[Hypothesis]:
+        """Score as `score` does, in a thread of its own."""
+        return await asyncio.to_thread(self.score, sources, targets, penalty=penalty, source_features=source_features)
+
     def score_stream(
         self,
         pairs: Iterable[tuple[str, str]],
@@ -242,14 +274,17 @@ class Translator:
     ) -> Iterator[Hypothesis]:
         """Yield what `score` returns, for any number of (source, target) pairs in the memory of `chunk` of them."""
         for first_line, some, features in read_chunks(pairs, source_features, size=chunk):
-            sources, targets = zip(*some, strict=True)
+            sources, targets = zip(*text_pairs(some), strict=True)
             yield from self.score(sources, targets, penalty=penalty, first_line=first_line, source_features=features)
 
     def _check_features(
         self, texts: Sequence[str], source_features: TextFeatures | None, first_line: int
     ) -> list[Heads | None]:
         needed = self.backend.needs_source_features
-        return check_source_features(require_list(texts), source_features, first_line, needs_source_features=needed)
+        return check_source_features(texts, source_features, first_line, needs_source_features=needed)
+
+    def _choose_config(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:
+        return replace_options(require_config(self.config if config is None else config, DecodingConfig), options)
 
     def _requests(self, line: SegmentedText, config: DecodingConfig) -> list[Request]:
         longest = config.max_length if self._positions is None else self._positions - 1

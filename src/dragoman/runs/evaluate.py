@@ -1,18 +1,29 @@
 """Evaluate runs on test sets, and analyze their errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
+from dragoman.config import Config
 from dragoman.data.readers.line_reader import read_lines
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import ConfigError
-from dragoman.evaluation import Bleu, Metric, PairedResult, Score, check_aligned, compare_systems, corpus_score
+from dragoman.evaluation import (
+    Bleu,
+    Metric,
+    MetricName,
+    PairedResult,
+    Score,
+    check_aligned,
+    compare_systems,
+    corpus_score,
+)
 from dragoman.evaluation.error_analysis import ErrorAnalysis, analyze_errors
-from dragoman.inference.translator import Translator
+from dragoman.inference.length_batches import text_list
+from dragoman.inference.translator import DecodingOptions, Translator
 from dragoman.interpret.attention_recorder import ForwardPass, record_pairs
 from dragoman.interpret.report.serialization import SentencePasses
 from dragoman.runs.load import load
@@ -23,38 +34,40 @@ METRIC: TypeAdapter[Metric] = TypeAdapter(Metric)
 def evaluate(
     run: str | Path,
     *,
-    source: str | Path | Sequence[str],
-    reference: str | Path | Sequence[str],
-    metrics: Sequence[str | Metric] = ("bleu", "chrf"),
+    source: str | Path | Iterable[str],
+    reference: str | Path | Iterable[str],
+    metrics: MetricName | Metric | Sequence[MetricName | Metric] = ("bleu", "chrf"),
     device: str | None = None,
-    **decoding: Any,
+    **decoding: Unpack[DecodingOptions],
 ) -> list[Score]:
     """Translate a test set with a run and score it against references.
 
     `source` and `reference` are files or lists of texts; `metrics` are names such as `bleu`, `chrf`, `ter` or `exact`,
     or their configurations; `decoding` options are those of `Translator.translate`, such as `beam_size`. Raises
-    ConfigError if a metric is unknown or the run is no translator, and DataError if the numbers of texts differ.
+    ConfigError if a metric is unknown, RunError if the run is no translator, DataError if the numbers of texts differ.
     """
-    sources, references = _read_lines(source), _read_lines(reference)
+    sources, references = _read_lines(source, name="source"), _read_lines(reference, name="reference")
     check_aligned(sources, [references], names=[str(source)[:80], str(reference)[:80]])
-    configs = [_parse_metric(one) if isinstance(one, str) else one for one in metrics]
-    translator = load(run, device=device)
-    if not isinstance(translator, Translator):
-        raise ConfigError(f"{run}: is not a translator. Evaluate a run of task translation.")
+    configs = [_parse_metric(one) for one in ([metrics] if isinstance(metrics, str | Config) else metrics)]
+    if not configs:
+        raise ConfigError("metrics is empty. Name at least one, such as bleu.")
+    translator = load(run, Translator, device=device)
     outputs = [result.text for result in translator.translate(sources, **decoding)]
     return [corpus_score(outputs, [references], config) for config in configs]
 
 
-def _parse_metric(name: str) -> Metric:
+def _parse_metric(name: MetricName | Metric) -> Metric:
     try:
-        return METRIC.validate_python({"kind": name})
+        return METRIC.validate_python(name if isinstance(name, Config) else {"kind": name})
     except ValidationError as error:
         known = error.errors()[0].get("ctx", {}).get("expected_tags", "")
         raise ConfigError(f"metrics: {name!r} is not a metric. Choose among {known}.") from error
 
 
-def _read_lines(texts: str | Path | Sequence[str]) -> list[str]:
-    return [line for _, line in read_lines(Path(texts))] if isinstance(texts, str | Path) else list(texts)
+def _read_lines(texts: str | Path | Iterable[str], *, name: str) -> list[str]:
+    if isinstance(texts, str | Path):
+        return [line for _, line in read_lines(Path(texts))]
+    return text_list(texts, name=name)
 
 
 @dataclass(frozen=True)

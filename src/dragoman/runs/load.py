@@ -1,26 +1,29 @@
 """Load the model of a run folder, on the CPU backend where possible and otherwise with PyTorch."""
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 from dragoman import cpu_library, inference, runs, tasks
 from dragoman.config import Tree, parse
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding import DecodingConfig
-from dragoman.errors import ConfigError, DataError, RunError, warn
+from dragoman.errors import ConfigError, DataError, RunError, quote, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
 from dragoman.inference.chat_template import ChatTemplate
-from dragoman.inference.length_batches import BATCH_TOKENS
+from dragoman.inference.length_batches import BATCH_TOKENS, check_positive
 from dragoman.inference.translator import Translator
 from dragoman.models.weight_quantization import ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from dragoman.inference import Generator
+    from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger
+
+    LoadedModel = Translator | Generator | Classifier | Tagger | QuestionAnswerer
 
 RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8"]
 """Compute type for inference; `auto` is the type that the weights are stored in."""
@@ -33,16 +36,51 @@ MODEL_KEYS = {
     "decoder_only": _SHARED_KEYS | {"num_layers"},
 }
 """Keys of complete model configurations by kind; the classes cannot tell, because they import PyTorch."""
+LOADED_AS = {
+    "translation": ("Translator", "translate"),
+    "language_modeling": ("Generator", "generate"),
+    "classification": ("Classifier", "classify"),
+    "tagging": ("Tagger", "classify"),
+    "question_answering": ("QuestionAnswerer", "answer"),
+}
+"""Class that the runs of each task are loaded as, and the verb that uses them."""
 _DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """Device files of accelerator drivers on Linux."""
+
+
+_M = TypeVar("_M", bound="LoadedModel")
+_N = TypeVar("_N", bound="LoadedModel")
 
 
 class ComputeTypeWarning(UserWarning):
     """A model does not run with the fastest backend or compute type."""
 
 
+class LoadOptions(TypedDict, total=False):
+    """Keyword arguments of `load`."""
+
+    device: str | None
+    compute_type: RequestedComputeType
+    batch_tokens: int
+    shortlist: bool
+    ensemble: Sequence[str | Path]
+
+
+@overload
+def load(path: str | Path, kind: None = None, **options: Unpack[LoadOptions]) -> "LoadedModel": ...
+
+
+@overload
+def load(path: str | Path, kind: type[_M], **options: Unpack[LoadOptions]) -> _M: ...
+
+
+@overload
+def load(path: str | Path, kind: tuple[type[_M], type[_N]], **options: Unpack[LoadOptions]) -> _M | _N: ...
+
+
 def load(
     path: str | Path,
+    kind: type[Any] | tuple[type[Any], ...] | None = None,
     *,
     device: str | None = None,
     compute_type: RequestedComputeType = "auto",
@@ -52,12 +90,14 @@ def load(
 ) -> Any:
     """Load the model of a run folder, or of an exported one, for inference.
 
-    The result depends on the task of the run: a `Translator`, `Generator`, `Classifier`, `Tagger` or question answerer.
+    The result depends on the task of the run: a `Translator`, `Generator`, `Classifier`, `Tagger` or
+    `QuestionAnswerer`. With `kind`, such as `load("runs/en-de", Translator)`, it has this type, also for type checkers.
     On a CPU, the CPU backend runs translators and generators where it is installed and supports the model; PyTorch runs
     all other models, in float32.
 
     Args:
         path: Run folder.
+        kind: Class of the result, or a pair of classes; by default any.
         device: `cpu`, `cuda`, `mps`, …; by default the fastest available device.
         compute_type: Number format of the CPU backend.
         batch_tokens: Token budget of an inference batch.
@@ -65,12 +105,15 @@ def load(
         ensemble: Further runs with the same tokenizer, whose token probabilities are averaged with those of `path`.
 
     Raises:
-        RunError: The folder is no finished run, or its files do not belong together.
+        RunError: The folder is no finished run, its files do not belong together, or it is of another kind.
         ConfigError: Device, compute type, shortlist or ensemble are not available.
     """
     if isinstance(ensemble, str | Path):
         raise TypeError("`ensemble` is one path. Give a list of run folders.")
+    check_positive(batch_tokens=batch_tokens)
     folder = RunFolder(Path(path))
+    if kind is not None:
+        _check_kind(folder, kind)
     folder.check()
     model: Any = None
     if ensemble:
@@ -88,12 +131,42 @@ def load(
     return apply_shortlist(model, Shortlist.load(folder.shortlist))
 
 
-def load_torch_model(path: str | Path, *, device: str | None = None, batch_tokens: int = BATCH_TOKENS) -> Any:
+def load_torch_model(
+    path: str | Path,
+    kind: type[Any] | tuple[type[Any], ...] | None = None,
+    *,
+    device: str | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+) -> Any:
     """Load a run as `load` does, always with the PyTorch backend, whose modules can be inspected."""
+    check_positive(batch_tokens=batch_tokens)
     folder = RunFolder(Path(path))
+    if kind is not None:
+        _check_kind(folder, kind)
     experiment = folder.read_config()
     folder.check_finished()
     return tasks.build_task(experiment).load(folder, device=runs.choose_device(device), batch_tokens=batch_tokens)
+
+
+def _check_kind(folder: RunFolder, kind: type[Any] | tuple[type[Any], ...]) -> None:
+    """Raise RunError if the run is loaded as another class, before anything is loaded."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    known = [name for name, _ in LOADED_AS.values()]
+    for one in kinds:
+        if getattr(one, "__name__", None) not in known:
+            raise TypeError(f"kind = {one!r} is not a class that runs are loaded as. Give one of {', '.join(known)}.")
+    name, verb = LOADED_AS.get(_task(folder.read_raw_config()), (None, ""))
+    names = [one.__name__ for one in kinds]
+    if name is not None and name not in names:
+        raise RunError(
+            f"{folder.path}: is {_with_article(name)}, not {' or '.join(map(_with_article, names))}. "
+            f"Use it with: dragoman {verb} {quote(folder.path)}"
+        )
+
+
+def _with_article(name: str) -> str:
+    """Return a class name as words: `a question answerer`."""
+    return "a " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _load_ensemble(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, assert_never, final
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, assert_never, final, overload
 
 import torch
 
@@ -19,11 +19,15 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Enco
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.load import load
+from dragoman.runs.load import LoadOptions, load
 from dragoman.tasks.config import ModelConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import TaskData, TaskDescription
 
+if TYPE_CHECKING:
+    from dragoman.runs.load import LoadedModel
+
+_M = TypeVar("_M", bound="LoadedModel")
 ESCAPED_BAR = r"\|"
 """Bar inside a cell of a Markdown table."""
 
@@ -53,9 +57,15 @@ class TrainingResult:
         """Note with reasons and a remedy if the validation scores are too low for a useful model."""
         return low_score_note(self.scores, self.task)
 
-    def load(self, **options: Any) -> Any:
-        """Load the trained model; the options are those of `dragoman.load`."""
-        return load(self.path, **options)
+    @overload
+    def load(self, kind: None = None, **options: Unpack[LoadOptions]) -> "LoadedModel": ...
+
+    @overload
+    def load(self, kind: type[_M], **options: Unpack[LoadOptions]) -> _M: ...
+
+    def load(self, kind: type[Any] | None = None, **options: Unpack[LoadOptions]) -> Any:
+        """Load the trained model; arguments and options are those of `dragoman.load`."""
+        return load(self.path, kind, **options)
 
 
 def low_score_note(scores: Mapping[str, Sequence[Score]], task: TaskDescription) -> str | None:

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from dragoman.config import Tree, merge
 from dragoman.errors import ConfigError
@@ -11,6 +11,25 @@ from dragoman.errors import ConfigError
 DEFAULT_TASK = "translation"
 DECODER_TASKS = ("language_modeling", "classification")
 ENCODER_TASKS = ("masked_lm", "classification", "tagging", "question_answering")
+
+
+PresetName = Literal[
+    "nano",
+    "tiny",
+    "small",
+    "base",
+    "big",
+    "deep-shallow",
+    "lstm",
+    "gpt-nano",
+    "gpt-tiny",
+    "gpt-small",
+    "llama-tiny",
+    "bert-tiny",
+    "bert-mini",
+    "bert-small",
+]
+"""Names of the presets."""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,17 @@
 """Train a run from its configuration to its weights, scores and model card."""
 
+import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from dragoman import cpu_library
-from dragoman.config import Tree, merge
+from dragoman.config import Tree, keys_of, merge
 from dragoman.device import choose_device, describe_device
 from dragoman.errors import RunError, StoppedError, quote, warn
 from dragoman.evaluation import Score
@@ -31,8 +32,9 @@ from dragoman.runs.model_card import (
     write_model_card,
     write_scores,
 )
+from dragoman.runs.presets import PresetName
 from dragoman.tasks.build_training import TrainingSetup, prepare_state
-from dragoman.tasks.config import Experiment
+from dragoman.tasks.config import Experiment, TranslationConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import TaskData
 from dragoman.training import distributed
@@ -45,7 +47,7 @@ from dragoman.training.callbacks import (
     TrainingReporter,
     combine_callbacks,
 )
-from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
+from dragoman.training.config import TrainingConfig, TrainingOptions, TranslationTrainingConfig
 from dragoman.training.launch import WorkerProcesses, WorkerRank
 from dragoman.training.precision import lacks_bfloat16
 from dragoman.training.step import check_compilable
@@ -67,13 +69,13 @@ def train(
     valid_text: str | Path | None = None,
     prepared: str | Path | None = None,
     init_from: str | Path | None = None,
-    preset: str | None = None,
+    preset: PresetName | None = None,
     overrides: Mapping[str, Any] | None = None,
     data_dir: str | Path | None = None,
     device: str | None = None,
     tensorboard: bool = False,
     reporter: TrainingReporter | None = None,
-    **training: Any,
+    **training: Unpack[TrainingOptions],
 ) -> TrainingResult:
     """Train a model and write it to a run folder.
 
@@ -103,10 +105,7 @@ def train(
         DataError: A text cannot be used.
         RunError: The folder exists.
     """
-    if unknown := training.keys() - TranslationTrainingConfig.model_fields.keys():
-        raise TypeError(f"train() got an unexpected keyword argument {min(unknown)!r}")
-    chosen_device, reporter, folder = choose_device(device), reporter or SilentReporter(), RunFolder(Path(output_dir))
-    folder.check_new()
+    _check_keywords(training)
     files: Mapping[str, str | Path | None] = {
         "source": source,
         "target": target,
@@ -118,6 +117,11 @@ def train(
         "valid_text": valid_text,
         "prepared": prepared,
     }
+    if not isinstance(overrides, Mapping | None):
+        raise TypeError(f"overrides is {overrides!r:.60}, not a mapping. Give a dictionary of dotted keys and values.")
+    _check_paths({**files, "output_dir": output_dir, "init_from": init_from, "data_dir": data_dir})
+    chosen_device, reporter, folder = choose_device(device), reporter or SilentReporter(), RunFolder(Path(output_dir))
+    folder.check_new()
     if isinstance(config, Mapping):
         settings, where = dict(config), ""
     else:
@@ -142,6 +146,23 @@ def train(
     with folder.remove_on_error():
         folder.write_config(experiment)
         return train_in_folder(folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=reporter)
+
+
+def _check_keywords(training: Mapping[str, Any]) -> None:
+    """Raise TypeError on a keyword that `train` does not know, with the most similar one or the key of a setting."""
+    known = inspect.signature(train).parameters
+    for name in sorted(training.keys() - known.keys()):
+        keys = [key for key in keys_of(TranslationConfig) if key.rpartition(".")[2] == name]
+        near = [f'overrides={{"{key}": …}}' for key in keys[:1]] or difflib.get_close_matches(name, known, n=1)
+        remedy = f"Did you mean {near[0]}?" if near else "See help(dragoman.train)."
+        raise TypeError(f"train() got an unexpected keyword argument {name!r}. {remedy}")
+
+
+def _check_paths(arguments: Mapping[str, object]) -> None:
+    """Raise TypeError on an argument that is no path, such as a list of texts."""
+    for name, path in arguments.items():
+        if not isinstance(path, str | Path | None):
+            raise TypeError(f"{name} is {path!r:.60}, not a path. Write texts to a file, and give its path.")
 
 
 def _with_training_options(signature: inspect.Signature) -> inspect.Signature:

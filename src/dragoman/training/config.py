@@ -1,6 +1,7 @@
 """Training configuration."""
 
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self, TypedDict
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -128,3 +129,32 @@ class TranslationTrainingConfig(TrainingConfig):
                 "training.validate_bleu = false; leave one of them out"
             )
         return self
+
+
+class TrainingOptions(TypedDict, total=False):
+    """Settings of `TranslationTrainingConfig` as keyword arguments of `dragoman.train`."""
+
+    seed: int
+    max_epochs: int | None
+    max_steps: int | None
+    batch_tokens: int | Literal["auto"]
+    grad_accumulation: int
+    num_workers: int | Literal["auto"]
+    optimizer: OptimizerConfig | Mapping[str, Any]
+    schedule: ScheduleConfig | Mapping[str, Any]
+    label_smoothing: float
+    max_grad_norm: float | None
+    sharding: Literal["none", "full"]
+    gradient_checkpointing: bool
+    compile: CompileMode
+    precision: Precision
+    validate_every: int | None
+    validate_every_epochs: int | None
+    patience: int | None
+    keep_checkpoints: int
+    ema_decay: float | None
+    log_every: int
+    loss: LossConfig | Mapping[str, Any]
+    lora: LoraConfig | Mapping[str, Any] | None
+    validate_bleu: bool
+    validation_beam_size: int

@@ -103,7 +103,7 @@ def test_training_model_is_used_without_dropout(side):
     assert classifier.model.training
 
 
-def test_single_string_is_refused(side):
-    with pytest.raises(TypeError, match="put it into a list"):
-        Classifier(network(side), side, LABELS).classify("two dogs")
-    assert Classifier(network(side), side, LABELS).classify([]) == []
+def test_one_text_gives_one_classification(side):
+    classifier = Classifier(network(side), side, LABELS)
+    assert classifier.classify("two dogs") == classifier.classify(["two dogs"])[0]
+    assert classifier.classify([]) == classifier.classify(iter(())) == []

@@ -95,5 +95,5 @@ def test_stream_equals_list(side, chunk):
 
 
 def test_single_string_is_refused(side):
-    with pytest.raises(TypeError, match="split it into words"):
+    with pytest.raises(TypeError, match="is one string, and a list is expected"):
         Tagger(network(side), side, LABELS).tag(["two dogs"])

@@ -242,7 +242,7 @@ def test_invalid_scoring_inputs_are_refused(tokenizer):
 
 
 def test_invalid_calls_are_refused(tokenizer):
-    with pytest.raises(TypeError, match="put it into a list"):
+    with pytest.raises(TypeError, match="Put it into a list"):
         translator(tokenizer).score("two dogs", "zwei Hun")
     with pytest.raises(ConfigError, match="beam_size = 0"):
         translator(tokenizer).translate(["two dogs"], beam_size=0)

@@ -19,7 +19,7 @@ def test_best_available_device_is_chosen(monkeypatch):
 
 @pytest.mark.parametrize("name", ["cuda:99", "gpu", "", "meta", "cpu:x"])
 def test_unavailable_device_is_refused(name):
-    with pytest.raises(ConfigError, match=f"--device {name}: not .*Leave it out"):
+    with pytest.raises(ConfigError, match=f"device = {name}: is not .*Leave it out"):
         choose_device(name)
 
 

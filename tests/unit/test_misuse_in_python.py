@@ -1,0 +1,150 @@
+"""Misuse of the Python API: every call gives one clear error, or a sensible result.
+
+The calls run in a process of their own, where nothing but the program checks their types.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.untrained_runs import finished_language_model, finished_run
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import json, sys, warnings
+import torch
+import dragoman
+from dragoman.data.datasets.labeled import Labels
+from dragoman.inference.chat_template import ChatTemplate
+warnings.simplefilter("ignore")
+translator = dragoman.load("translator", device="cpu")
+generator = dragoman.load("writer", device="cpu")
+side, labels = translator.tokenizer.source, Labels(("a", "b"))
+chat = dragoman.Generator(generator.model, generator.tokenizer, context=23, template=ChatTemplate())
+classifier = dragoman.Classifier(lambda tokens, lengths: torch.zeros(len(tokens), 2), side, labels)
+tagger = dragoman.Tagger(lambda tokens, lengths: torch.zeros(*tokens.shape, 2), side, labels)
+answerer = dragoman.QuestionAnswerer(lambda tokens, *_: (torch.zeros(tokens.shape),) * 2, side)
+found = {}
+for call in json.load(sys.stdin):
+    try:
+        found[call] = "result " + repr(eval(call))
+    except Exception as error:
+        found[call] = f"{type(error).__name__}: {error}"
+print(json.dumps(found))
+"""
+ONE = "is one string, and a list is expected. Put it into a list."
+NONE = "[0] is None, not a string. Give a string for each text."
+CONFIG = "Give settings as keywords, or one of these objects."
+CALLS = {
+    "translator.translate([None])": f"TypeError: texts{NONE}",
+    "translator.translate(None)": "TypeError: texts is None, and a list is expected.",
+    "translator.translate(5)": "TypeError: texts is 5, and a list is expected.",
+    "translator.translate(b'a cat')": "TypeError: texts[0] is 97, not a string.",
+    "translator.translate(['a', float('nan')])": "TypeError: texts[1] is nan, not a string.",
+    "translator.translate(text for text in ['a cat'])": "result [TranslationResult(",
+    "translator.translate('')": "result TranslationResult(text=''",
+    "translator.translate([])": "result []",
+    "translator.translate('a', {'beam_size': 3})": f"{{'beam_size': 3}} is not a DecodingConfig. {CONFIG}",
+    "translator.translate('a', 5)": "TypeError: config = 5 is not a DecodingConfig.",
+    "translator.translate('a', beem=3)": "ConfigError: beem: ",
+    "translator.translate('a', beam_size='x')": "ConfigError: beam_size = 'x': ",
+    "translator.translate('a', beam_size=0)": "ConfigError: beam_size = 0: ",
+    "translator.translate('a', beam_size=2**21)": "ConfigError: beam_size = 2097152: ",
+    "translator.translate('a', n_best=9)": "ConfigError: n_best = 9 is more than a beam of 5 returns",
+    "list(translator.translate_stream('a cat'))": f"TypeError: the input {ONE}",
+    "list(translator.translate_stream([None]))": f"TypeError: texts{NONE}",
+    "list(translator.translate_stream(['a'], chunk=0))": "ConfigError: chunk = 0: is not a whole number",
+    "translator.score('a', 'b')": f"TypeError: sources {ONE}",
+    "translator.score(['a'], [None])": f"TypeError: targets{NONE}",
+    "len(translator.score(iter('ab'), iter('ab')))": "result 2",
+    "list(translator.score_stream(['ab']))": "TypeError: pairs[0] is 'ab', not a pair of strings.",
+    "list(translator.score_stream([('a', None)]))": "TypeError: pairs[0] is ('a', None), not a pair of strings.",
+    "generator.generate('a cat', max_new_tokens=2)": "result Completion(",
+    "generator.generate(iter(['a cat']), max_new_tokens=2)": "result [Completion(",
+    "generator.generate([None])": f"TypeError: prompts{NONE}",
+    "generator.generate('a', 3)": "TypeError: config = 3 is not a SamplingConfig or DecodingConfig.",
+    "generator.generate('a', max_new_tokens=0)": "ConfigError: max_new_tokens = 0: is not a whole number",
+    "generator.generate('a', max_new_tokens='5')": "ConfigError: max_new_tokens = '5': is not a whole number",
+    "generator.generate('a', temperature=-1)": "ConfigError: temperature = -1",
+    "generator.generate('a', beam_size=3)": "ConfigError: beam_size: ",
+    "generator.generate('a', stop='b')": f"TypeError: stop {ONE}",
+    "generator.generate('a', stop=[None])": f"TypeError: stop{NONE}",
+    "generator.generate_n_best(['a'], num_samples=0)": "ConfigError: num_samples = 0: is not a whole number",
+    "generator.generate_n_best('a')": f"TypeError: prompts {ONE}",
+    "list(generator.generate_stream('a'))": f"TypeError: the input {ONE}",
+    "list(generator.generate_stream(['a'], chunk=0))": "ConfigError: chunk = 0: is not a whole number",
+    "list(generator.stream_text(['a']))": "TypeError: prompts[0] is ['a'], not a string.",
+    "chat.chat('hi')": "TypeError: messages[0] is 'h', not a message. Give dragoman.Message(role, text).",
+    "chat.chat([{'role': 'user'}])": "TypeError: messages[0] is {'role': 'user'}, not a message.",
+    "generator.score('a')": f"TypeError: texts {ONE}",
+    "generator.score([None])": f"TypeError: texts{NONE}",
+    "generator.perplexity('a')": f"TypeError: texts {ONE}",
+    "generator.perplexity([])": "DataError: there is no text",
+    "generator.perplexity(iter(['a cat'])).bytes": "result 5",
+    "classifier.classify([None])": f"TypeError: texts{NONE}",
+    "classifier.classify(5)": "TypeError: texts is 5, and a list is expected.",
+    "classifier.classify('a cat').label": "result 'a'",
+    "len(classifier.classify(iter(['a cat'])))": "result 1",
+    "list(classifier.classify_stream('a cat'))": f"TypeError: the input {ONE}",
+    "tagger.tag('a cat')": f"TypeError: sentences {ONE}",
+    "tagger.tag(['a cat'])": f"TypeError: sentences[0] {ONE}",
+    "tagger.tag([['a', None]])": "TypeError: sentences[0][1] is None, not a string.",
+    "tagger.tag([[]])": "result [[]]",
+    "len(tagger.tag(iter([['a', 'cat']]))[0])": "result 2",
+    "list(tagger.tag_stream('a cat'))": f"TypeError: the input {ONE}",
+    "answerer.answer(None, 'a cat')": "TypeError: pairs[0] is (None, 'a cat'), not a pair of strings.",
+    "answerer.answer('a', ['a cat'])": "TypeError: pairs[0] is ('a', ['a cat']), not a pair of strings.",
+    "answerer.answer('a', 'a cat', {'n_best': 2})": "TypeError: config = {'n_best': 2} is not a AnswerConfig.",
+    "answerer.answer_batch(['ab'])": "TypeError: pairs[0] is 'ab', not a pair of strings.",
+    "len(answerer.answer_batch(iter([('a', 'a cat')])))": "result 1",
+    "list(answerer.answer_stream('ab'))": f"TypeError: the input {ONE}",
+    "dragoman.load('nowhere')": "RunError: nowhere: is not a run folder",
+    "dragoman.load('translator', 'cpu')": "TypeError: kind = 'cpu' is not a class that runs are loaded as.",
+    "dragoman.load('translator', device='gpu')": "ConfigError: device = gpu: is not one of cpu, cuda, mps.",
+    "dragoman.load('translator', device=0)": "ConfigError: device = 0: is not one of cpu, cuda, mps.",
+    "dragoman.load('translator', batch_tokens=0)": "ConfigError: batch_tokens = 0: is not a whole number",
+    "dragoman.load('translator', batch_tokens='x')": "ConfigError: batch_tokens = 'x': is not a whole number",
+    "dragoman.load('translator', compute_type='int4')": "ConfigError: compute_type = 'int4' does not exist.",
+    "dragoman.load('translator', ensemble='translator')": "TypeError: `ensemble` is one path.",
+    "len(dragoman.evaluate('translator', source=['a'], reference=['b'], metrics='bleu'))": "result 1",
+    "len(dragoman.evaluate('translator', source=iter('a'), reference=iter('b')))": "result 2",
+    "dragoman.evaluate('translator', source=['a'], reference=['b'], metrics=[])": "ConfigError: metrics is empty.",
+    "dragoman.evaluate('translator', source=['a'], reference=['b'], metrics=[5])": "metrics: 5 is not a metric.",
+    "dragoman.evaluate('translator', source=[None], reference=['b'])": f"TypeError: source{NONE}",
+    "dragoman.evaluate('translator', source=['a'], reference=5)": "TypeError: reference is 5, and a list is expected.",
+    "dragoman.evaluate('writer', source=['a'], reference=['b'])": "RunError: writer: is a generator, not a translator.",
+    "dragoman.train()": "TypeError: train() missing 1 required keyword-only argument: 'output_dir'",
+    "dragoman.train(output_dir='x', source=['a'], target=['b'])": "TypeError: source is ['a'], not a path. Write texts",
+    "dragoman.train(output_dir='x', sorce='a')": "'sorce'. Did you mean source?",
+    "dragoman.train(output_dir='x', learning_rate=3)": 'overrides={"training.optimizer.learning_rate": …}?',
+    "dragoman.train(output_dir='x', overrides='training.seed=2')": "overrides is 'training.seed=2', not a mapping.",
+    "dragoman.train(output_dir='x', device='gpu')": "ConfigError: device = gpu: is not one of cpu, cuda, mps.",
+    "dragoman.train({'preset': 'tinny'}, output_dir='x')": "preset: 'tinny' does not exist. Did you mean tiny?",
+    "dragoman.train({}, output_dir='x', max_steps=0)": "training.max_steps = 0: ",
+    "dragoman.train('missing.yaml', output_dir='x')": "ConfigError: missing.yaml: cannot be read",
+    "dragoman.lode": "AttributeError: module 'dragoman' has no attribute 'lode'",
+}
+"""From a call to a part of its result, or of the name and message of its error."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    folder = tmp_path_factory.mktemp("misuse")
+    finished_run(folder / "translator")
+    finished_language_model(folder / "writer")
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(
+        command, cwd=folder, input=json.dumps(list(CALLS)), capture_output=True, text=True, check=True
+    )
+    assert not (folder / "x").exists()
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_call_gives_a_clear_error_or_a_result(found, call):
+    assert CALLS[call] in found[call]
+    assert len(found[call].splitlines()) <= 3
