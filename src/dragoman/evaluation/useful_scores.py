@@ -15,7 +15,7 @@ class _Limit:
 
 
 LIMITS: Final = {
-    "BLEU": _Limit(10.0, "hardly an output keeps the meaning of its source"),
+    "BLEU": _Limit(10.0, "hardly any output keeps the meaning of its source"),
     "chrF2": _Limit(30.0, "unrelated sentences of a language reach 12 to 20"),
     "chrF2++": _Limit(30.0, "unrelated sentences of a language reach 12 to 20"),
     "TER": _Limit(90.0, "unrelated sentences of a language have 108 to 120"),

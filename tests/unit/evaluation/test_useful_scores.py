@@ -29,7 +29,7 @@ def test_model_is_judged_by_its_best_metric(values, count):
 
 def test_reasons_name_score_limit_and_why():
     assert reasons_against([score("BLEU", 2.6)]) == [
-        "BLEU is 2.60, useful models have 10 or more: hardly an output keeps the meaning of its source"
+        "BLEU is 2.60, useful models have 10 or more: hardly any output keeps the meaning of its source"
     ]
     [reason] = reasons_against([score("TER", 101.0, higher_is_better=False)])
     assert reason.startswith("TER is 101.00, useful models have 90 or less: ")
