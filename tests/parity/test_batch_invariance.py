@@ -1,5 +1,6 @@
 """A translation does not depend on its batch, in each compute type and instruction set, from files, API and engine."""
 
+import os
 import random
 import shutil
 import warnings
@@ -103,7 +104,7 @@ def test_thread_count_comes_from_the_environment(sharp, monkeypatch):
     for threads in (1, 3):
         monkeypatch.setenv(THREADS, str(threads))
         assert load(sharp, device="cpu").backend.threads == threads
-    for wrong in ("0", "many", "-1", "1025", "1.5", "9" * 5000):
+    for wrong in ("0", "many", "-1", str(4 * (os.cpu_count() or 1) + 1), "1.5", "9" * 5000):
         monkeypatch.setenv(THREADS, wrong)
-        with pytest.raises(ConfigError, match=f"{THREADS} = {wrong} is not a number of threads from 1 to 1024"):
+        with pytest.raises(ConfigError, match=f"{THREADS} = {wrong} is not a number of threads from 1 to"):
             load(sharp, device="cpu")

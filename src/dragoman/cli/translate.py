@@ -51,6 +51,7 @@ def translate(
     --split, the log-probability of a line is the sum over its sentences.
     """
     gc.set_threshold(20_000)  # imports create many objects and no garbage
+    from dragoman.inference.text_segmentation import build_splitter
     from dragoman.inference.translator import STREAM_CHUNK, Translator
 
     if split is None:
@@ -60,6 +61,7 @@ def translate(
         options.refuse({"scores": scores}, "with --format jsonl, which contains the scores")
     if n_best > 1:
         options.refuse({"scores": scores}, "with --n-best, which prints the scores")
+    build_splitter(split, language)  # so that an error comes before the model is loaded
     translator = load_as(Translator, run, shortlist=shortlist or None, **loading)
     config = replace_options(translator.config, {**decoding, "n_best": n_best}, where="translate")
     warnings = ReadWarnings()

@@ -16,7 +16,7 @@ SENTENCES = st.sampled_from(
     ["Two dogs play.", "Was?", "…", "Dr. Smith and I sat by the sea", "z.B. 3.5 %!", "猫が好き。", '"Go."', "·", "- a"]
 )
 TEXTS = st.lists(st.tuples(WHITE, SENTENCES | st.text(max_size=5))).map(lambda rows: "".join(chain(*rows)))
-CODES = st.sampled_from([None, "en", "de", "ja", "ar", "nothing known", ""])
+CODES = st.sampled_from([None, "en", "de", "ja", "ar", "gsw", "pt-BR"])
 
 
 def taken_apart(text: str, language: str | None = None) -> Layout:
@@ -46,6 +46,17 @@ def test_abbreviations_depend_on_the_language() -> None:
     assert taken_apart(text, "de").sentences == ("Am 3. Mai kam er.", "Sie auch.")
     assert taken_apart(text).sentences == ("Am 3.", "Mai kam er.", "Sie auch.")
     assert taken_apart("He met Dr. Smith. She did not.").sentences == ("He met Dr. Smith.", "She did not.")
+
+
+@pytest.mark.parametrize("code", ["DE", "de-AT", "de_AT", "de-Latn-CH"])
+def test_region_and_case_of_a_language_do_not_matter(code: str) -> None:
+    assert taken_apart("Am 3. Mai kam er. Sie auch.", code).sentences == ("Am 3. Mai kam er.", "Sie auch.")
+
+
+@pytest.mark.parametrize("code", ["german", "xx", "", "d", "de AT", "de-", "deutsch-AT"])
+def test_unknown_languages_are_refused(code: str) -> None:
+    with pytest.raises(ConfigError, match=f"language = '{code}' is no language code of ISO 639; give one such as"):
+        build_splitter("sentences", code)
 
 
 def test_paragraphs_and_indentation_are_kept() -> None:

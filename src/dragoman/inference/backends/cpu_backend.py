@@ -31,7 +31,8 @@ from dragoman.models.weight_quantization import ComputeType
 Shortlists = tuple[Int[np.ndarray, "_"], ...]
 SENTENCES_PER_BLOCK = 16
 """Sentences whose logits an ensemble averages together: intermediate results stay in a cache."""
-MAX_THREADS = 1024
+MAX_THREADS_PER_CORE = 4
+"""Threads above one per core wait for each other; this many are a mistake."""
 THREADS = "DRAGOMAN_THREADS"
 """Environment variable with the number of threads of the library; by default all cores."""
 
@@ -279,8 +280,12 @@ def _environment_options() -> dict[str, Any]:
             )
         options["instruction_set"] = value
     if value := os.environ.get(THREADS):
-        if re.fullmatch("[1-9][0-9]{0,3}", value) is None or int(value) > MAX_THREADS:
-            raise ConfigError(f"{THREADS} = {value} is not a number of threads from 1 to {MAX_THREADS}; unset it")
+        cores = os.cpu_count() or 1
+        if re.fullmatch("[1-9][0-9]{0,6}", value) is None or int(value) > MAX_THREADS_PER_CORE * cores:
+            raise ConfigError(
+                f"{THREADS} = {value} is not a number of threads from 1 to {MAX_THREADS_PER_CORE * cores}, "
+                f"{MAX_THREADS_PER_CORE} for each of the {cores} cores of this machine; unset it to use all cores"
+            )
         options["num_threads"] = int(value)
     return options
 
