@@ -152,7 +152,7 @@ def _column_names(runs: Sequence[RunSummary]) -> list[str]:
 
 
 def _setting(value: Any) -> Text:
-    from dragoman.runs.config import MISSING
+    from dragoman.runs.compare import MISSING
 
     return Text("–" if value is MISSING else json.dumps(value, ensure_ascii=False).strip('"'))
 

@@ -12,7 +12,9 @@ from dragoman.cli.table_output import build_table
 from dragoman.cli.verb_command import Outcome
 
 if TYPE_CHECKING:
-    from dragoman.profiling.memory_and_time_estimate import ModelCost
+    from dragoman.runs.compare import ModelSummary
+
+FLOAT32_BYTES = 4
 
 
 def info(run: RunArgument) -> Outcome:
@@ -20,52 +22,48 @@ def info(run: RunArgument) -> Outcome:
 
     Prints the parameters by part, the operations per token, the memory and the scores.
     """
-    import torch
-
-    from dragoman.profiling.memory_and_time_estimate import model_cost
+    from dragoman.runs.compare import read_model_summary
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.model_card import describe_model
-    from dragoman.tasks.factory import build_task
 
     folder = RunFolder(run)
-    experiment, tokenizer, exported = folder.read_config(), folder.read_tokenizer(), folder.read_export()
-    task = build_task(experiment)
-    cost = model_cost(task.build_model(folder, device=torch.device("cpu")).eval())
-    weight_bytes = folder.weights.stat().st_size if exported else cost.weight_bytes
+    settings, tokenizer, exported = folder.read_raw_config(), folder.read_tokenizer(), folder.read_export()
+    model, result = read_model_summary(folder), folder.read_scores()
+    weight_bytes = folder.weights.stat().st_size if exported else FLOAT32_BYTES * model.parameters
     facts = {
         "run": run.name,
-        "task": experiment.task,
+        "task": settings.get("task", "translation"),
         "compute_type": exported.get("compute_type", "float32"),
         "trained": folder.weights.exists(),
-        "model": experiment.model.model_dump(mode="json"),
+        "model": settings["model"],
         "vocabulary": {"source": len(tokenizer.source), "target": len(tokenizer.target), "shared": tokenizer.shared},
-        "parameters": {**cost.parts, "total": cost.parameters},
-        "flops_per_token": dict(cost.flops),
-        "bytes": {"weights": weight_bytes, "cache_per_token": cost.cache_bytes},
-        "result": folder.read_scores(),
+        "parameters": {**model.parts, "total": model.parameters},
+        "flops_per_token": model.flops,
+        "bytes": {"weights": weight_bytes, "cache_per_token": model.cache_bytes},
+        "result": {key: value for key, value in result.items() if key != "model"},
     }
 
     def show() -> None:
-        _print(facts, cost, heading=f"{task.description.noun}: {describe_model(experiment.model)}")
-        _print_result(facts["result"], unit=task.description.loss_unit)
+        _print(facts, model)
+        _print_result(result, unit=model.loss_unit)
 
     return Outcome(lambda: facts, show)
 
 
-def _print(facts: dict[str, Any], cost: ModelCost, *, heading: str) -> None:
+def _print(facts: dict[str, Any], model: ModelSummary) -> None:
     console = Console(highlight=False)
     state = "" if facts["trained"] else ", not trained to the end"
     sides = facts["vocabulary"]
     vocabulary = f"{sides['target']:,}" if sides["shared"] else f"{sides['source']:,} and {sides['target']:,}"
+    heading = f"{model.noun}: {model.description}"
     console.print(f"[bold]{escape(facts['run'])}[/bold]{state}, {heading}; vocabulary {vocabulary}", soft_wrap=True)
-    rows = [(f"  {name}", f"{count:,}" if count else "shared") for name, count in cost.parts.items()]
+    rows = [(f"  {name}", f"{count:,}" if count else "shared") for name, count in model.parts.items()]
     rows += [
-        ("parameters", f"{cost.parameters:,}"),
+        ("parameters", f"{model.parameters:,}"),
         ("weights", f"{facts['bytes']['weights'] / 2**20:.1f} MiB in {facts['compute_type']}"),
     ]
-    if cost.cache_bytes:
-        rows.append(("cache", f"{cost.cache_bytes / 1024:.1f} KiB per generated token and hypothesis"))
-    for number, (name, flops) in enumerate(cost.flops.items()):
+    if model.cache_bytes:
+        rows.append(("cache", f"{model.cache_bytes / 1024:.1f} KiB per generated token and hypothesis"))
+    for number, (name, flops) in enumerate(model.flops.items()):
         unit = "source token" if name == "encode" else "generated token and hypothesis"
         rows.append(("" if number else "cost", f"{flops / 1e6:.2f} MFLOP per {unit}"))
     console.print(build_table(("name", "value"), rows, right=("value",), header=False))

@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dragoman.device import choose_device
     from dragoman.runs.config import read_experiment
+    from dragoman.runs.model_card import summarize_model
 
-__all__ = ["choose_device", "read_experiment"]
-_MODULES = {"choose_device": "dragoman.device", "read_experiment": "dragoman.runs.config"}
+__all__ = ["choose_device", "read_experiment", "summarize_model"]
+_MODULES = {
+    "choose_device": "dragoman.device",
+    "read_experiment": "dragoman.runs.config",
+    "summarize_model": "dragoman.runs.model_card",
+}
 
 
 def __getattr__(name: str) -> Any:

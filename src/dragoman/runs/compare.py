@@ -3,21 +3,50 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
-
+from dragoman import runs
 from dragoman.config import Tree
-from dragoman.profiling.memory_and_time_estimate import model_cost
-from dragoman.runs.config import MISSING
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.factory import build_task
 
 ScoreKey = tuple[str, str, str, str]
+MISSING = object()
+"""Value of a setting that a run does not have."""
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """Words and numbers that describe a model. Training stores them, so that they are read without PyTorch."""
+
+    noun: str
+    description: str
+    unit: str
+    """Unit of the training speed."""
+    loss_unit: str
+    """Unit that the loss is averaged over."""
+    parts: dict[str, int]
+    """Parameters by part; a tied weight counts in its first part."""
+    flops: dict[str, int]
+    """Operations to encode and to decode a token."""
+    cache_bytes: int
+    """Bytes that the key-value cache of a hypothesis grows by per token, in float32."""
+
+    @property
+    def parameters(self) -> int:
+        return sum(self.parts.values())
+
+
+def read_model_summary(folder: RunFolder) -> ModelSummary:
+    """Return the summary that the training stored, or else build the model, which imports PyTorch."""
+    stored = folder.read_scores().get("model")
+    if isinstance(stored, dict) and stored.keys() == {one.name for one in fields(ModelSummary)}:
+        return ModelSummary(**stored)
+    summary: ModelSummary = runs.summarize_model(folder)
+    return summary
 
 
 @dataclass(frozen=True)
@@ -63,26 +92,22 @@ class RunSummary:
     """Every key of the configuration, dotted, with its value."""
 
 
-@torch.inference_mode()
 def summarize_run(path: Path) -> RunSummary:
     """Collect the facts of a run. Raises RunError if the folder is no run, DataError if its tokenizer is missing."""
     folder = RunFolder(path)
-    experiment = folder.read_config()
-    task = build_task(experiment)
-    cost = model_cost(task.build_model(folder, device=torch.device("cpu")).eval())
-    result = folder.read_scores()
+    settings, model, result = folder.read_raw_config(), read_model_summary(folder), folder.read_scores()
     texts = {name: _corpus_fingerprint(name, folder) for name in result.get("scores", {})}
     return RunSummary(
         run=str(path),
-        task=experiment.task,
-        model=experiment.model.kind,
-        parameters=cost.parameters,
-        gflops_per_token=cost.flops_per_token / 1e9,
+        task=settings.get("task", "translation"),
+        model=settings["model"]["kind"],
+        parameters=model.parameters,
+        gflops_per_token=sum(model.flops.values()) / 1e9,
         weights=result.get("weights"),
         minutes=result["seconds"] / 60 if "seconds" in result else None,
         steps=result.get("steps"),
         tokens=result.get("tokens"),
-        unit=task.description.unit,
+        unit=model.unit,
         tokens_per_second=_median_speed(folder),
         scores=tuple(
             RunScore(
@@ -91,7 +116,7 @@ def summarize_run(path: Path) -> RunSummary:
             for name, scores in result.get("scores", {}).items()
             for score in scores
         ),
-        settings=flatten(folder.read_raw_config()),
+        settings=flatten(settings),
     )
 
 

@@ -18,6 +18,8 @@ from dragoman.evaluation.useful_scores import reasons_against
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
+from dragoman.profiling.memory_and_time_estimate import model_cost
+from dragoman.runs.compare import ModelSummary
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import LoadOptions, load
 from dragoman.tasks.config import ModelConfig
@@ -109,8 +111,26 @@ def write_scores(folder: RunFolder, result: TrainingResult) -> None:
         "steps": result.steps,
         "tokens": result.tokens,
         "scores": {name: [asdict(score) for score in scores] for name, scores in result.scores.items()},
+        "model": asdict(summarize_model(folder)),
     }
     write_atomically(folder.scores, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
+
+
+@torch.inference_mode()
+def summarize_model(folder: RunFolder) -> ModelSummary:
+    """Describe the model of a run, and count its parameters and operations."""
+    experiment = folder.read_config()
+    task = build_task(experiment)
+    cost = model_cost(task.build_model(folder, device=torch.device("cpu")).eval())
+    return ModelSummary(
+        noun=task.description.noun,
+        description=describe_model(experiment.model),
+        unit=task.description.unit,
+        loss_unit=task.description.loss_unit,
+        parts=cost.parts,
+        flops={str(name): count for name, count in cost.flops.items()},
+        cache_bytes=cost.cache_bytes,
+    )
 
 
 def _score_table(result: TrainingResult) -> str:

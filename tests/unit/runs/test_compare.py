@@ -2,13 +2,26 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+import dragoman
 from dragoman.cli import main
-from dragoman.runs.compare import RunScore, RunSummary, comparable_scores, find_score, summarize_run
+from dragoman.runs.compare import (
+    RunScore,
+    RunSummary,
+    comparable_scores,
+    find_score,
+    read_model_summary,
+    summarize_run,
+)
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.model_card import summarize_model
+from tests.small_tasks import config_of, write_texts
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "run-1"
 
@@ -112,3 +125,21 @@ def test_compare_shows_the_settings_that_differ(tmp_path, capsys, monkeypatch):
 def test_compare_errors(systems, message, capsys):
     assert main.run(["compare", *systems], debug=False) == 2
     assert message in capsys.readouterr().err
+
+
+def test_info_and_compare_read_a_finished_run_without_pytorch(tmp_path):
+    write_texts(tmp_path)
+    for name in ("one", "other"):
+        dragoman.train(config_of("translation", tmp_path), output_dir=tmp_path / name, max_steps=2)
+    folder = RunFolder(tmp_path / "one")
+    stored, built = read_model_summary(folder), summarize_model(folder)
+    assert stored == built
+    program = (
+        "import sys; from dragoman.cli.main import run;"
+        "codes = [run(verb, debug=True) for verb in (['info', 'one'], ['compare', 'one', 'other'],"
+        "['compare', 'train.en', 'train.de', '--reference', 'train.de', '--metric', 'exact'])];"
+        "print(codes, 'torch' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[-1] == "[0, 0, 0] False", answer.stderr
+    assert built.description in answer.stdout
