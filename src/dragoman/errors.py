@@ -27,7 +27,7 @@ class RunError(DragomanError):
 
 
 class StoppedError(RunError):
-    """Training that a signal stopped; the message says how to continue it."""
+    """Work that a signal stopped; the message says what was kept, or how to continue."""
 
     signal_number: int = signal.SIGINT
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from pydantic import ValidationError
 
+from dragoman.cli import messages
 from dragoman.config import Config, alternatives, describe_rule, descriptions
 from dragoman.errors import ConfigError
 
@@ -19,6 +20,8 @@ TextFormat = Literal["text", "jsonl"]
 Verb = Callable[..., Any]
 Decorator = Callable[[Verb], Verb]
 
+LARGE_BEAM = 200
+"""Beam size above which a search is much slower, and no better."""
 RUN_DEFAULT = "the run's"
 """Shown as the default of an option whose default is in the run's configuration."""
 
@@ -180,7 +183,17 @@ def config_options(
     """
     panel, shown = (RUN_PANEL, "") if default == RUN_DEFAULT else (SEARCH_PANEL, default)
     annotations = {name: _in_panel(_config_option(config, name, shown), panel) for name in fields}
-    return _options(annotations, into=into, check=lambda values: check_values(config, values))
+    return _options(annotations, into=into, check=lambda values: _check_options(config, values))
+
+
+def _check_options(config: type[Config], values: Mapping[str, Any]) -> None:
+    """Raise ConfigError as `check_values` does, and warn about a beam that takes long."""
+    check_values(config, values)
+    if (beam := values.get("beam_size", 0)) > LARGE_BEAM:
+        messages.show_warning(
+            f"{flag('beam_size')} {beam} searches {beam:,} hypotheses per sentence, which takes long and much memory. "
+            "Usual sizes are 4 to 10."
+        )
 
 
 def check_values(config: type[Config], values: Mapping[str, Any]) -> None:

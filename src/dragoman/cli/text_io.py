@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import sys
 import time
 from contextlib import closing, contextmanager
@@ -16,7 +17,7 @@ from dragoman.cli import messages
 from dragoman.data.readers import line_reader
 from dragoman.data.readers.conllu import read_heads
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -107,11 +108,35 @@ def write_lines(
     """Write lines to the output as they come, with the progress on a terminal; then report the repairs."""
     with closing(with_progress(lines, unit, output=output, total=total)) as shown, open_output(output) as stream:
         count = 0
-        for line in shown:
-            stream.write(line + "\n")
-            count += 1
+        try:
+            for line in shown:
+                stream.write(line + "\n")
+                count += 1
+        except (KeyboardInterrupt, SystemExit) as stop:
+            if output == STANDARD:
+                raise
+            raise _stopped(stop, f"Stopped after {_keep_written(stream, Path(output), count, unit)}") from stop
     messages.summarize_warnings(count)
     report_repairs(warnings)
+
+
+def _keep_written(stream: TextIO, output: Path, count: int, unit: str) -> str:
+    """Keep the lines written so far in a file of their own, which replaces no other, and describe what is where."""
+    stream.flush()
+    written, kept = Path(stream.name), output.with_name(f"{output.name}.partial")
+    unchanged = f"{output} is {'unchanged' if output.exists() else 'not written'}"
+    if not count or kept.exists() or not written.is_file() or written == output:
+        return f"{count:,} {unit}; {unchanged}."
+    written.rename(kept)
+    return f"{count:,} {unit}, which are in {kept}; {unchanged}."
+
+
+def _stopped(stop: BaseException, message: str) -> StoppedError:
+    """Return the error for Ctrl-C, or for the exit that SIGTERM requests."""
+    error = StoppedError(message)
+    if isinstance(stop, SystemExit):
+        error.signal_number = signal.SIGTERM
+    return error
 
 
 @contextmanager
@@ -121,8 +146,11 @@ def read_with_progress(name: str, *, output: Path) -> Iterator[Iterator[str]]:
     lines = with_progress(
         _not_empty(read_input(name, warnings), name), "lines", output=str(output), total=count_lines(name)
     )
-    with closing(lines):
-        yield lines
+    try:
+        with closing(lines):
+            yield lines
+    except (KeyboardInterrupt, SystemExit) as stop:
+        raise _stopped(stop, f"Stopped; {output} is not written.") from stop
     report_repairs(warnings)
 
 

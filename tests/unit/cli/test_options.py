@@ -98,3 +98,11 @@ def test_options_of_a_training_are_keys_of_its_settings():
     assert (training.seed, training.max_epochs, training.max_steps, training.batch_tokens) == (3, 5, 7, 331)
     assert training.optimizer.learning_rate == 0.003
     assert run_training() == {}
+
+
+def test_a_large_beam_is_warned_about_before_the_work(capsys):
+    run("--beam", "200")
+    assert capsys.readouterr().err == ""
+    code, received, output = run("--beam", "100000")
+    assert (code, received["decoding"]) == (0, {"beam_size": 100_000})
+    assert "searches 100,000 hypotheses per sentence, which takes long" in output

@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from dragoman.cli import text_io
+from dragoman.data.readers.line_reader import ReadWarnings
+from dragoman.errors import StoppedError
 
 
 class Terminal(io.StringIO):
@@ -44,3 +46,31 @@ def test_progress_shows_count_rate_and_remaining_time(monkeypatch, total, shown)
 def test_progress_needs_a_terminal(capsys):
     assert list(text_io.with_progress(iter(["a", "b"]), "lines", output="-", total=2)) == ["a", "b"]
     assert capsys.readouterr().err == ""
+
+
+def stopping(stop: BaseException, *lines: str):
+    yield from lines
+    raise stop
+
+
+@pytest.mark.parametrize(("stop", "number"), [(KeyboardInterrupt(), 2), (SystemExit(143), 15)])
+def test_a_stopped_output_keeps_its_lines_in_a_file_of_their_own(stop, number, tmp_path):
+    output = tmp_path / "output.txt"
+    output.write_text("before\n", encoding="utf-8")
+    with pytest.raises(
+        StoppedError, match=r"Stopped after 2 lines, which are in .*\.partial; .* is unchanged"
+    ) as found:
+        text_io.write_lines(stopping(stop, "a", "b"), str(output), ReadWarnings())
+    assert found.value.signal_number == number
+    assert output.read_text(encoding="utf-8") == "before\n"
+    assert (tmp_path / "output.txt.partial").read_text(encoding="utf-8") == "a\nb\n"
+    assert len(list(tmp_path.iterdir())) == 2
+    with pytest.raises(StoppedError, match=r"Stopped after 1 lines; .* is unchanged"):  # replaces no file
+        text_io.write_lines(stopping(KeyboardInterrupt(), "c"), str(output), ReadWarnings())
+    assert (tmp_path / "output.txt.partial").read_text(encoding="utf-8") == "a\nb\n"
+
+
+def test_a_stop_without_a_file_is_no_error_of_the_output(capsys):
+    with pytest.raises(KeyboardInterrupt):
+        text_io.write_lines(stopping(KeyboardInterrupt(), "a"), "-", ReadWarnings())
+    assert capsys.readouterr().out == "a\n"
