@@ -18,6 +18,16 @@ from dragoman.errors import DataError, RunError
 _T = TypeVar("_T")
 
 
+class WriteError(RunError):
+    """File that cannot be written; `problem` is the message without the remedy."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        self.problem = f"{path}: cannot be written ({error.strerror or error})"
+        self.is_disk_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "free some space and run again" if self.is_disk_full else "check the path"
+        super().__init__(f"{self.problem}; {remedy}")
+
+
 def write_atomically(path: Path, *content: bytes | memoryview | str) -> None:
     """Replace `path` by the parts of its content. Raises RunError if it cannot be written; the previous file stays."""
     with _new_file(path) as partial, partial.open("wb") as file:
@@ -36,7 +46,7 @@ def require_writable(path: Path) -> None:
         partial.touch()
         partial.unlink()
     except OSError as error:
-        raise write_error(path, error) from error
+        raise WriteError(path, error) from error
 
 
 @contextmanager
@@ -73,7 +83,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         partial.rename(path)
         _sync(path.parent)
     except OSError as error:
-        raise write_error(path, error) from error
+        raise WriteError(path, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -85,7 +95,7 @@ def file_lock(lock: Path) -> Iterator[None]:
         lock.parent.mkdir(parents=True, exist_ok=True)
         file = lock.open("a")
     except OSError as error:
-        raise write_error(lock, error) from error
+        raise WriteError(lock, error) from error
     with file:
         with suppress(ImportError, OSError):
             import fcntl
@@ -140,12 +150,6 @@ def sync_files(folder: Path) -> None:
     _sync(folder)
 
 
-def write_error(path: Path, error: OSError) -> RunError:
-    """Return the error for a failed write, with a remedy."""
-    remedy = "free some space and run again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the path"
-    return RunError(f"{path}: cannot be written ({error.strerror or error}); {remedy}")
-
-
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
@@ -160,7 +164,7 @@ def _new_file(path: Path) -> Iterator[Path]:
         partial.replace(path)
         _sync(path.parent)
     except OSError as error:
-        raise write_error(path, error) from error
+        raise WriteError(path, error) from error
     finally:
         with suppress(OSError):  # the file or its folder may be missing
             partial.unlink()

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, final
 
-from dragoman.atomic_files import write_atomically, write_error
+from dragoman.atomic_files import WriteError, write_atomically
 from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.errors import DataError, MissingExtraError
 from dragoman_demo.normalized_comparison import normal, spaced
@@ -138,7 +138,7 @@ def _write_new(texts: dict[Path, str]) -> None:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise write_error(path.parent, error) from error
+                raise WriteError(path.parent, error) from error
             write_atomically(path, text)
 
 

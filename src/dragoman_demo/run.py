@@ -12,7 +12,7 @@ from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.errors import RunError
 from dragoman.evaluation import Bleu, ExactMatch, Score, corpus_score
 from dragoman.inference.translator import Translator
-from dragoman.runs.config import parse_experiment
+from dragoman.runs.config import merge_settings, parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import Experiment
 from dragoman_demo.corpus import CorpusFiles, known_locale, split, write_corpus
@@ -92,7 +92,7 @@ def write_demo_corpus(folder: RunFolder, *, source_locale: str, target_locale: s
 def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Experiment:
     """Return the experiment of the demo on a corpus, with `KEY=VALUE` assignments applied."""
     corpora = {name: getattr(files, name).model_dump(mode="json") for name in ("train", "valid", "test")}
-    return parse_experiment(override(merge(DEMO_SETTINGS, {"data": corpora}), assignments))
+    return parse_experiment(merge_settings(merge(DEMO_SETTINGS, {"data": corpora}), override({}, assignments)))
 
 
 def has_target_locale(folder: RunFolder, target_locale: str) -> bool:

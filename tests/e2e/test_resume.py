@@ -163,4 +163,11 @@ def timeless(path: Path) -> Any:
     if path.suffix not in (".json", ".jsonl"):
         return text
     rows = [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
-    return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+    return without_times(rows)
+
+
+def without_times(tree: Any) -> Any:
+    """Return a tree of JSON without times at any depth."""
+    if isinstance(tree, dict):
+        return {key: without_times(value) for key, value in tree.items() if key not in TIMES}
+    return [without_times(value) for value in tree] if isinstance(tree, list) else tree

@@ -254,8 +254,38 @@ def test_resume_errors(folder):
     before = hashes(folder)
     refused(dragoman("train", "--resume", "run", cwd=folder), "run: the training has ended", "dragoman translate run")
     refused(dragoman("train", "--resume", "nowhere", cwd=folder), "nowhere: is not a run folder")
-    refused(dragoman("train", "--resume", "run", "--set", "training.seed=2", cwd=folder), "Leave the other options out")
+    longer = ("train", "--resume", "run", "--set")
+    refused(dragoman(*longer, "training.seed=2", cwd=folder), "training.seed: --resume can change the length")
+    refused(
+        dragoman(*longer, "training.max_steps=5", cwd=folder), "training.max_steps = 5: run has reached it after 23"
+    )
+    refused(dragoman(*longer[:-1], "--text", "train.en", cwd=folder), "Leave the other options out")
     assert hashes(folder) == before
+
+
+def test_finished_run_is_lengthened(folder):
+    """The run then equals a long one, because the schedule does not depend on the length."""
+    warmup = (folder / "run" / "config.yaml").read_text(encoding="utf-8").partition("warmup: ")[2].split()[0]
+    options = small_options(training__max_steps=31, training__schedule__warmup=warmup)
+    expected = dragoman("train", *FILES, "--out", "long", *options, cwd=folder)
+    assert expected.returncode == 0, expected.stderr
+    forever = command("train", "--resume", "run", "--set", "training.max_steps=1000000")
+    weights = hashes(folder / "run")["model.safetensors"]
+    with subprocess.Popen(forever, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("step 24/"):
+                break
+        process.kill()
+    assert hashes(folder / "run")["model.safetensors"] == weights
+    assert dragoman("translate", "run", "--input", "train.en", cwd=folder).returncode == 0
+    answer = dragoman("train", "--resume", "run", "--set", "training.max_steps=31", cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    assert "continuing after step 23" in answer.stderr
+    for name in ("model.safetensors", "config.yaml", "tokenizer.json"):
+        assert hashes(folder / "run")[name] == hashes(folder / "long")[name], name
+    assert not (folder / "run" / "unfinished.txt").exists()
+    refused(dragoman("train", "--resume", "run", cwd=folder), "run: the training has ended")
 
 
 def test_truncated_checkpoint_is_one_message(folder):
@@ -342,7 +372,7 @@ def test_full_disk_is_one_message_and_training_resumes(folder):
     messages = [line for line in answer.stderr.splitlines() if line.startswith("dragoman: ")]
     assert len(messages) == 1, answer.stderr
     assert "No space left on device" in messages[0]
-    assert "ree some space" in messages[0]
+    assert messages[0].endswith("Free some space, and continue with: dragoman train --resume disk/new")
     assert answer.stdout.splitlines() == ["code 2", "000000000", "code 0", "disk/new/model.safetensors"], answer.stderr
     (folder / "disk").rmdir()
     assert hashes(folder) == before

@@ -16,12 +16,14 @@ import pytest
 from babel import Locale
 
 import dragoman_demo
-from dragoman.data.readers.parallel import read_corpus
+from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.errors import DataError, MissingExtraError
 from dragoman_demo import FAMILIES, Phrase, Split, corpus, phrases, split, write_corpus
 from dragoman_demo import locale_formatting as writers
+from dragoman_demo.corpus import CorpusFiles
 from dragoman_demo.phrase_templates import Form
 from dragoman_demo.random_values import Values, Zone
+from dragoman_demo.run import demo_experiment
 from dragoman_demo.unambiguous_templates import consistent
 
 ENGLISH, FRENCH = Locale("en"), Locale("fr")
@@ -330,3 +332,12 @@ def test_equal_locales_are_refused(tmp_path: Path):
 
 def test_exported_names_exist():
     assert all(hasattr(dragoman_demo, name) for name in dragoman_demo.__all__)
+
+
+@pytest.mark.parametrize("key", ["max_epochs", "max_steps"])
+def test_length_of_the_demo_is_the_given_one(key):
+    paths = {name: Path(f"{name}.txt") for name in ("source", "target")}
+    corpora = [ParallelFiles(**paths) for _ in range(3)]
+    files = CorpusFiles(*corpora, families=Path("families"))
+    training = demo_experiment(files, [f"training.{key}=7"]).training
+    assert (training.max_epochs, training.max_steps) == ((7, None) if key == "max_epochs" else (None, 7))

@@ -155,7 +155,7 @@ def test_costs_of_a_run(place, tmp_path, name):
     assert facts.gflops_per_token > 0
     assert facts.tokens_per_second > 0
     data = task.prepare_data(folder, report=lambda _: None)
-    assert estimate_training(folder.read_config(), folder, data, device=CPU) > 0
+    assert estimate_training(folder.read_config(), network, data, device=CPU, threads=1) > 0
 
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it is hardly trained

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.atomic_files import require_writable, unique_names, write_error, write_text
+from dragoman.atomic_files import WriteError, require_writable, unique_names, write_text
 from dragoman.cli import messages
 from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeaturesOption, config_options
 from dragoman.data.readers.conllu import read_heads
@@ -90,7 +90,7 @@ def _check_outputs(*, out: Path | None, png: Path | None, json_: Path | None) ->
         try:
             png.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise write_error(png, error) from error
+            raise WriteError(png, error) from error
         require_writable(png / "figure.png")
 
 

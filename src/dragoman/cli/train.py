@@ -29,7 +29,9 @@ def train(
     init_from: options.InitFromOption = None,
     output_dir: Annotated[Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run.")] = None,
     training: dict[str, Any],
-    resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Continue this run, or with --max-steps or --max-epochs, train it longer.")
+    ] = None,
     data_dir: options.DataDir = None,
     assignments: options.Assignments = None,
     device: options.DeviceOption = None,
@@ -48,15 +50,12 @@ def train(
         _train_as_worker(worker)
         return None
     if output_dir is not None and worker is not None and _is_restarted(output_dir):
-        return _resume(output_dir, device=device, tensorboard=tensorboard)
+        return _resume(output_dir, overrides={}, device=device, tensorboard=tensorboard)
     if resume is not None:
-        if (
-            corpora
-            or training
-            or any(one is not None for one in (config, init_from, output_dir, data_dir, assignments))
-        ):
+        if corpora or any(one is not None for one in (config, init_from, output_dir, data_dir)):
             raise ConfigError("--resume uses the configuration and corpora of the run. Leave the other options out.")
-        return _resume(resume, device=device, tensorboard=tensorboard)
+        overrides = {**training, **override({}, assignments or [])}
+        return _resume(resume, overrides=overrides, device=device, tensorboard=tensorboard)
     if output_dir is None:
         raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir runs/en-de.")
     from dragoman.runs.train import train
@@ -84,7 +83,7 @@ def _outcome(result: TrainingResult) -> Outcome:
     return Outcome(lambda: facts, lambda: show_result(result))
 
 
-def _resume(path: Path, *, device: str | None, tensorboard: bool) -> Outcome:
+def _resume(path: Path, *, overrides: dict[str, Any], device: str | None, tensorboard: bool) -> Outcome:
     """Continue the training in a run folder; workers start while this process imports PyTorch."""
     from dragoman.runs.folder import RunFolder
     from dragoman.training.launch import start_workers_early
@@ -92,7 +91,14 @@ def _resume(path: Path, *, device: str | None, tensorboard: bool) -> Outcome:
     with start_workers_early(RunFolder(path).expected_workers()) as early:
         from dragoman.runs.train import resume
 
-        result = resume(path, device=device, tensorboard=tensorboard, reporter=TerminalReporter(), early=early)
+        result = resume(
+            path,
+            overrides=overrides,
+            device=device,
+            tensorboard=tensorboard,
+            reporter=TerminalReporter(),
+            early=early,
+        )
     return _outcome(result)
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from dragoman.runs.model_card import TrainingResult
     from dragoman.tasks.task import TaskData
 
+MAX_SILENCE = 30.0
+"""Seconds after which a training prints a line before its next report."""
+
 
 class _MessageConsole(Console):
     """Console on standard error that prints nothing in a quiet command."""
@@ -128,6 +131,8 @@ class TrainingDisplay:
         self._unit = unit
         self._total = 0
         self._since = (0, 0.0)
+        self._report = ""
+        self._last_line = 0.0
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=12),
@@ -149,6 +154,8 @@ class TrainingDisplay:
         match event:
             case callbacks.StartEvent():
                 self._start(event)
+            case callbacks.StepEvent():
+                self._advance(event.step)
             case callbacks.LogEvent():
                 self._log(event)
             case callbacks.ValidationEvent():
@@ -163,10 +170,7 @@ class TrainingDisplay:
             case callbacks.EndEvent():
                 self._show_work("selecting the weights")
             case callbacks.SelectionEvent():
-                if len(event.candidates) > 1:
-                    show_line("candidates for the weights, scored on the validation set:")
-                    for name, scores in event.candidates.items():
-                        show_line(f"{'→' if name == event.selected else ' '} {name}: {_scores(scores)}")
+                _show_candidates(event)
                 self._show_work("scoring")
             case callbacks.SaveEvent():
                 pass
@@ -174,26 +178,49 @@ class TrainingDisplay:
                 assert_never(event)
 
     def _start(self, event: callbacks.StartEvent) -> None:
-        self._total, self._since = event.total_steps, (event.step, time.monotonic())
+        self._total, self._last_line = event.total_steps, time.monotonic()
+        self._since = (event.step, self._last_line)
         beginning = f"continuing after step {event.step:,}" if event.step else "starting"
         show_line(f"{beginning}: {event.num_parameters:,} parameters, {event.total_steps:,} steps")
         self._task = self._bar.add_task("training", total=event.total_steps, completed=event.step, facts="")
 
+    def _advance(self, step: int) -> None:
+        """Move the bar; elsewhere, print a line if the last one is older than `MAX_SILENCE`."""
+        self._bar.update(self._task, completed=step, facts=self._facts(step))
+        if time.monotonic() - self._last_line > MAX_SILENCE:
+            self._show_step(step)
+
     def _log(self, event: callbacks.LogEvent) -> None:
+        self._report = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s"
+        self._bar.update(self._task, facts=self._facts(event.step), description=f"epoch {event.epoch + 1}")
+        self._show_step(event.step)
+
+    def _facts(self, step: int) -> str:
+        """Return the last report, and the remaining time at the speed since the start or the last rollback."""
         first_step, start = self._since
-        seconds_per_step = (time.monotonic() - start) / (event.step - first_step)
-        remaining = self._total - event.step
-        left = f", {format_seconds(seconds_per_step * remaining)} left" if remaining > 0 else ""
-        facts = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s{left}"
-        self._bar.update(self._task, completed=event.step, facts=facts, description=f"epoch {event.epoch + 1}")
+        remaining = self._total - step
+        if remaining <= 0 or step <= first_step:
+            return self._report
+        left = f"{format_seconds((time.monotonic() - start) / (step - first_step) * remaining)} left"
+        return f"{self._report}, {left}" if self._report else left
+
+    def _show_step(self, step: int) -> None:
+        self._last_line = time.monotonic()
         if not console.is_terminal:
-            show_line(f"step {event.step:,}/{self._total:,}: {facts}")
+            show_line(f"step {step:,}/{self._total:,}: {self._facts(step)}")
 
     def _show_work(self, work: str) -> None:
         """Show the current work after the last step."""
         self._bar.update(self._task, description=work, facts="")
         if not console.is_terminal:
             show_line(f"{work} …")
+
+
+def _show_candidates(event: callbacks.SelectionEvent) -> None:
+    if len(event.candidates) > 1:
+        show_line("candidates for the weights, scored on the validation set:")
+        for name, scores in event.candidates.items():
+            show_line(f"{'→' if name == event.selected else ' '} {name}: {_scores(scores)}")
 
 
 def _scores(scores: Mapping[str, Any]) -> str:
@@ -206,7 +233,7 @@ class TerminalReporter:
     status = staticmethod(status)
     show_choices = staticmethod(show_choices)
     interruption = staticmethod(on_signals)
-    show_batch_tokens = staticmethod(show_line)
+    show_line = staticmethod(show_line)
 
     def show_data(self, data: TaskData) -> None:
         """Print what cleaning removed, and the size of the data."""
@@ -222,11 +249,6 @@ class TerminalReporter:
     def show_estimate(self, seconds: float) -> None:
         """Print the estimated time of the training."""
         console.print(f"estimated time: {format_seconds(seconds)} at most")
-
-    def show_num_workers(self, count: int) -> None:
-        """Print the number of workers if there are several."""
-        if count > 1:
-            console.print(f"workers: {count}, each of which trains on its part of every batch")
 
     def show_environment_changes(self, changes: list[str]) -> None:
         """Print how this machine differs from the machine that the run started on."""

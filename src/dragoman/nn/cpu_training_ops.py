@@ -2,7 +2,8 @@
 
 PyTorch passes over a tensor once per operation, and a model of some million parameters spends more time on such passes
 than on its matrix products. Each function here fuses the operations between two products into one pass. PyTorch's
-operations are the reference; they compute on GPUs and in workers with several threads.
+operations are the reference; they compute on GPUs and in workers with several threads, which
+`profiling/workers_and_threads.py` chooses only where they are faster.
 """
 
 import os

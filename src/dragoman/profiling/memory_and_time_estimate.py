@@ -20,6 +20,7 @@ from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import RunFiles, TaskData
 from dragoman.training.config import TrainingConfig
+from dragoman.training.distributed import use_threads
 from dragoman.training.losses import RDropConfig
 
 EFFICIENCY: Final = 0.35
@@ -177,10 +178,13 @@ def build_meta_model(experiment: Experiment, folder: RunFiles) -> nn.Module:
         return build_task(experiment).build_model(folder, device=torch.device("meta"))
 
 
-def estimate_training(experiment: Experiment, folder: RunFiles, data: TaskData, *, device: torch.device) -> float:
-    """Estimate the seconds of a training from the operations per token and the speed of the device."""
-    model, tokens = build_meta_model(experiment, folder), data.tokens_per_epoch
-    return passes_per_step(experiment) * estimate_seconds(experiment.training, model, tokens=tokens, device=device)
+def estimate_training(
+    experiment: Experiment, model: nn.Module, data: TaskData, *, device: torch.device, threads: int
+) -> float:
+    """Estimate the seconds of a training from the operations per token and the speed of the device with `threads`."""
+    with use_threads(min(threads, torch.get_num_threads())):
+        seconds = estimate_seconds(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
+    return passes_per_step(experiment) * seconds
 
 
 def passes_per_step(experiment: Experiment) -> int:

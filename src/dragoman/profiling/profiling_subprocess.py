@@ -27,7 +27,6 @@ from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.errors import DragomanError
 from dragoman.profiling.measured_memory import peak_bytes, resident_bytes
 from dragoman.profiling.memory_and_time_estimate import build_meta_model, count_flops, count_parameters, passes_per_step
-from dragoman.profiling.num_workers import choose_num_workers, peak_memory_of_workers
 from dragoman.profiling.peak_performance import peak_flops
 from dragoman.profiling.time_and_memory_per_batch import (
     PARTS,
@@ -47,14 +46,15 @@ from dragoman.profiling.training_profile import (
     ProfileRequest,
     TensorBytes,
 )
+from dragoman.profiling.workers_and_threads import Arrangement, choose_arrangement, peak_memory_of_workers
 from dragoman.tasks.build_training import TrainingSetup, prepare_state
 from dragoman.tasks.config import Experiment, TranslationConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.parallel_data import ParallelData
 from dragoman.tasks.task import RunFiles
-from dragoman.training.callbacks import Event, LogEvent, SaveEvent
+from dragoman.training.callbacks import Event, LogEvent, SaveEvent, StepEvent
 from dragoman.training.config import TrainingConfig
-from dragoman.training.distributed import lead_workers, worker_message
+from dragoman.training.distributed import lead_workers, use_threads, worker_message
 from dragoman.training.optimizers import optimizer_tensors
 from dragoman.training.trainer import InterruptionError, TrainingState, total_steps, train
 
@@ -88,20 +88,23 @@ def profile_training(folder: RunFiles, request: ProfileRequest, *, report: Calla
     data, data_seconds = _prepare_data(experiment, folder, report=report)
     data_bytes = max(0, resident_bytes(_CPU) - program_bytes)
     model = build_meta_model(experiment, folder)
-    num_workers = choose_num_workers(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
+    arrangement = choose_arrangement(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
     profiled, (sampled, ratios) = profiling_config(experiment, data), sample_validation(data, folder.path)
     recorder = StepRecorder(request, device, profiled.training, {"start": start, "data": data_seconds})
     report("measuring training steps")
-    setup, state, worker_peaks = _train(folder, profiled, sampled, recorder, device=device, num_workers=num_workers)
+    setup, state, worker_peaks = _train(folder, profiled, sampled, recorder, device=device, arrangement=arrangement)
     recorder.lap("steps")
     stream = setup.stream
     recorder.seconds["epoch"] = _measure(lambda: stream.seek({"epoch": 1, "batch": 0}))
-    score_seconds = _time_validation(setup, state.model, recorder.seconds, ratios, report) if request.validate else {}
+    score_seconds = {}
+    if request.validate:
+        with use_threads(min(torch.get_num_threads(), arrangement.total_threads)):
+            score_seconds = _time_validation(setup, state.model, recorder.seconds, ratios, report)
     grad_accumulation = profiled.training.grad_accumulation
     step_cost = mean_cost(list(recorder.costs.values()), per=1 / grad_accumulation)
     stream.seek({"epoch": 0, "batch": 0})
     return Profile(
-        num_workers=num_workers,
+        num_workers=arrangement.num_workers,
         parameters=count_parameters(state.model),
         tensors=tensor_bytes(state),
         program_bytes=program_bytes,
@@ -200,6 +203,8 @@ class StepRecorder:
     def __call__(self, event: Event) -> None:
         now = time.perf_counter()
         match event:
+            case StepEvent():
+                return
             case LogEvent():
                 self._step_seconds.append(now - self._last_event)
                 self._peaks.append(peak_bytes(self._device))
@@ -284,7 +289,7 @@ def _train(
     recorder: StepRecorder,
     *,
     device: torch.device,
-    num_workers: int,
+    arrangement: Arrangement,
 ) -> tuple[TrainingSetup[Any], TrainingState[Any], list[int]]:
     """Train like `dragoman train` on the batches of the recorder until it is done.
 
@@ -292,7 +297,7 @@ def _train(
     """
     folder.write_config(experiment)
     config, message = experiment.training, worker_message(folder.path, device) | {"profile": "yes"}
-    with lead_workers(num_workers, message=message) as workers:
+    with lead_workers(arrangement.num_workers, threads=arrangement.num_threads, message=message) as workers:
         recorder.lap("workers")
         setup = build_task(experiment).setup_training(data, device=device)
         recorder.lap("setup")

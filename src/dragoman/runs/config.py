@@ -3,20 +3,23 @@
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dragoman.config import Config, Tree, keys_of, merge, override, parse, read_yaml
 from dragoman.data.readers.parallel import is_glob
 from dragoman.data.readers.recognize_format import TextFormat, recognize_corpus, recognize_pairs, recognize_text
-from dragoman.errors import ConfigError
-from dragoman.runs.folder import without_format
+from dragoman.errors import ConfigError, RunError
+from dragoman.runs.folder import RunFolder, without_format
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree, presets_for_kind
 from dragoman.tasks.config import TASK_CONFIGS, Experiment
+from dragoman.training.checkpoint import CheckpointStore
 
 EXPECTED_KEY = "expected"
 """Key of a recipe for its expected scores, which are not part of the experiment."""
 CORPUS_PATH_KEYS = ("source", "target", "source_features", "path", "folder")
 """Keys of a corpus that name files."""
+LENGTHS: Final = frozenset(("max_epochs", "max_steps"))
+"""Keys of the section `training` that limit its length; those of one source of settings replace all others."""
 MISSING = object()
 """Value of a key that is not set; None is a valid setting."""
 
@@ -24,7 +27,8 @@ MISSING = object()
 def read_settings(file: Path | None, assignments: Sequence[str]) -> Tree:
     """Read a configuration file and apply `KEY=VALUE` assignments; a preset is not resolved."""
     tree = read_yaml(file) if file is not None else {}
-    return override({key: value for key, value in tree.items() if key != EXPECTED_KEY}, assignments)
+    tree = {key: value for key, value in tree.items() if key != EXPECTED_KEY}
+    return merge_settings(tree, override({}, assignments))
 
 
 def apply_preset(tree: Mapping[str, Any]) -> Tree:
@@ -108,6 +112,56 @@ def split_corpus(
     if others := [other for other in ("source", "pairs", "text", "prepared") if corpora.get(other) is not None]:
         raise ConfigError(f"{config} is a corpus, and --{others[0]} names another one. Leave one of them out.")
     return None, {**corpora, name: config}
+
+
+def merge_settings(tree: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
+    """Merge settings over others; a length in steps replaces one in epochs, and the reverse."""
+    below, given = get_value(tree, "training"), get_value(over, "training")
+    if isinstance(below, Mapping) and isinstance(given, Mapping) and LENGTHS & given.keys():
+        tree = {**tree, "training": {key: value for key, value in below.items() if key not in LENGTHS}}
+    return merge(tree, over)
+
+
+def apply_overrides(tree: Mapping[str, Any], overrides: Mapping[str, Any]) -> Tree:
+    """Merge settings by dotted key over others, as `merge_settings` does."""
+    over: Tree = {}
+    for key, value in overrides.items():
+        over = merge(over, nest(key, value))
+    return merge_settings(tree, over)
+
+
+def lengthen(folder: RunFolder, experiment: Experiment, changes: Tree) -> Experiment:
+    """Return the experiment of a run with the new length in `changes`.
+
+    Raises ConfigError on other changes and on a length that the run has reached, and RunError without a checkpoint.
+    """
+    _check_lengths(changes)
+    checkpoints = CheckpointStore(folder.checkpoints, keep=1)
+    steps = checkpoints.steps()
+    if not steps:
+        raise RunError(
+            f"{folder.path}: has no checkpoint to continue from. Train a new run with --init-from {folder.path}."
+        )
+    longer = parse_experiment(merge_settings(experiment.model_dump(mode="json"), changes))
+    progress = checkpoints.load_progress(steps[-1])
+    for key in (progress.before_end or progress).reached_limits(longer.training):
+        raise ConfigError(
+            f"training.{key} = {getattr(longer.training, key):,}: {folder.path} has reached it after "
+            f"{progress.step:,} steps. Give a larger number."
+        )
+    return longer
+
+
+def _check_lengths(changes: Tree) -> None:
+    training = changes.get("training", {})
+    keys = [f"training.{key}" for key in training] if isinstance(training, Mapping) else ["training"]
+    allowed = [f"training.{key}" for key in sorted({*LENGTHS, "patience"})]
+    for key in [*(key for key in changes if key != "training"), *keys]:
+        if key not in allowed:
+            raise ConfigError(
+                f"{key}: --resume can change the length of the training alone ({', '.join(allowed)}). Leave it out, or "
+                "train a new run with --init-from."
+            )
 
 
 def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:

@@ -17,7 +17,14 @@ from dragoman.runs.auto_config import (
     auto_configure_text,
     corpus_size,
 )
-from dragoman.runs.config import get_value, is_set, is_text_corpus, parse_experiment, resolve_corpus_paths
+from dragoman.runs.config import (
+    get_value,
+    is_set,
+    is_text_corpus,
+    merge_settings,
+    parse_experiment,
+    resolve_corpus_paths,
+)
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree
 from dragoman.tasks.config import Experiment, TranslationConfig
@@ -76,10 +83,10 @@ def auto_configure_finetuning(tree: Tree) -> tuple[TranslationConfig, list[Choic
     if "data" in tree:
         tree = {**tree, "data": apply_prepared(tree)["data"]}  # without the tokenizer of a prepared corpus
     inherited = _inherited_settings(initial)
-    experiment = _parse(merge(inherited, tree))
+    experiment = _parse(merge_settings(inherited, tree))
     tokens = corpus_size(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)).tokens
     choices = [choice for choice in _choices(tree, initial, experiment, tokens) if not is_set(tree, choice.key)]
-    return _parse(merge(merge(inherited, apply_choices(choices, {})), tree)), choices
+    return _parse(merge_settings(merge_settings(inherited, apply_choices(choices, {})), tree)), choices
 
 
 def _inherited_settings(initial: TranslationConfig) -> Tree:
@@ -110,7 +117,7 @@ def _choices(tree: Tree, initial: TranslationConfig, experiment: TranslationConf
         limits.append(max_epochs * max(1, tokens // step_tokens))
     steps = min(limits)
     key, limit = ("max_steps", max_steps) if max_epochs is None else ("max_epochs", max_epochs)
-    yield Choice(f"training.{key}", limit, f"about {steps:,} steps, enough for a trained model")
+    yield Choice(f"training.{key}", limit, "enough for a trained model")
     if training.lora is None:
         rate = float(f"{initial.training.optimizer.learning_rate / LEARNING_RATE_DIVISOR:.3g}")
         yield Choice("training.optimizer.learning_rate", rate, "a fifth of the initial run's, to forget little")

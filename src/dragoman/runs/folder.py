@@ -50,6 +50,7 @@ class RunFolder:
     tokenizer = _Member("tokenizer.json")
     labels = _Member("labels.json")
     weights = _Member("model.safetensors")
+    unfinished = _Member("unfinished.txt")
     checkpoints = _Member("checkpoints")
     metrics = _Member("metrics.jsonl")
     environment = _Member("environment.json")
@@ -87,7 +88,7 @@ class RunFolder:
         try:
             yield
         except BaseException:
-            if not self.weights.exists() and not any(self.checkpoints.glob("[0-9]*")):
+            if not self.weights.exists() and not self.has_checkpoints():
                 with suppress(RunError, OSError), self.locked():
                     shutil.rmtree(self.path, ignore_errors=True)
             raise
@@ -133,6 +134,19 @@ class RunFolder:
         text = self.config.read_text(encoding="utf-8", errors="replace")
         return is_sealed(text) and text.startswith(f"{FORMAT_KEY}: {FORMAT_VERSION}\n")
 
+    def lengthen(self, experiment: "Experiment") -> None:
+        """Write the configuration of a longer training; weights of the shorter one stay in use until it ends."""
+        if self.weights.exists():
+            write_atomically(self.unfinished, f"{self.weights.name} is of a shorter training, which was lengthened.\n")
+        self.write_config(experiment)
+
+    def has_checkpoints(self) -> bool:
+        return any(self.checkpoints.glob("[0-9]*"))
+
+    def is_finished(self) -> bool:
+        """Return whether the training has ended, and was not lengthened since."""
+        return self.weights.exists() and not self.unfinished.exists()
+
     def read_config(self) -> "Experiment":
         """Return the experiment. Raises RunError if this is not a run folder, ConfigError if it is invalid."""
         self.check()
@@ -145,7 +159,7 @@ class RunFolder:
 
     def expected_workers(self) -> int:
         """Return the number of workers that continuing this run takes, 1 if unknown or more than the cores here."""
-        if self.weights.exists():
+        if self.is_finished():
             return 1
         training = self.read_raw_config().get("training")
         configured = training.get("num_workers") if isinstance(training, dict) else 1

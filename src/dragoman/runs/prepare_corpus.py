@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from dragoman.atomic_files import file_lock, write_atomically, write_error
+from dragoman.atomic_files import WriteError, file_lock, write_atomically
 from dragoman.config import Tree, merge
 from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.datasets.parallel import TokenStore
@@ -126,7 +126,7 @@ def prepare_corpus(config: PreparationConfig, out: Path, *, report: Callable[[st
         shutil.rmtree(work, ignore_errors=True)
         raise
     except OSError as error:
-        raise write_error(out, error) from error
+        raise WriteError(out, error) from error
     finally:
         lock.unlink(missing_ok=True)
         if created:

@@ -11,16 +11,28 @@ from typing import Any, Unpack
 import torch
 
 from dragoman import cpu_library
-from dragoman.config import Tree, keys_of, merge
+from dragoman.atomic_files import WriteError
+from dragoman.config import Tree, keys_of
 from dragoman.device import choose_device, describe_device
 from dragoman.errors import RunError, StoppedError, quote, warn
 from dragoman.evaluation import Score
 from dragoman.models.weight_storage import save_tensors
 from dragoman.profiling.memory_and_time_estimate import build_meta_model, estimate_training
-from dragoman.profiling.num_workers import choose_num_workers, record_peak_memory
 from dragoman.profiling.time_and_memory_per_batch import use_batches
+from dragoman.profiling.workers_and_threads import (
+    choose_arrangement,
+    describe_arrangement,
+    record_peak_memory,
+)
 from dragoman.runs.auto_config import resolve_batch_tokens
-from dragoman.runs.config import corpus_settings, nest, read_settings, split_corpus
+from dragoman.runs.config import (
+    apply_overrides,
+    corpus_settings,
+    lengthen,
+    merge_settings,
+    read_settings,
+    split_corpus,
+)
 from dragoman.runs.finetune import resolve_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import ComputeTypeWarning
@@ -50,6 +62,7 @@ from dragoman.training.callbacks import (
 from dragoman.training.config import TrainingConfig, TrainingOptions, TranslationTrainingConfig
 from dragoman.training.launch import WorkerProcesses, WorkerRank
 from dragoman.training.precision import lacks_bfloat16
+from dragoman.training.schedules import depends_on_length
 from dragoman.training.step import check_compilable
 from dragoman.training.trainer import InterruptionError, TrainingState, Validator, select_weights
 from dragoman.training.trainer import train as run_steps
@@ -129,9 +142,8 @@ def train(
         settings, where = read_settings(config, ()), str(config or "")
     corpora = corpus_settings(files)
     given: Tree = {"preset": preset, "init_from": init_from and str(init_from), "training": training}
-    settings = merge(settings, corpora | {key: value for key, value in given.items() if value})
-    for key, value in (overrides or {}).items():
-        settings = merge(settings, nest(key, value))
+    settings = merge_settings(settings, corpora | {key: value for key, value in given.items() if value})
+    settings = apply_overrides(settings, overrides or {})
     with reporter.status() as report:
         experiment, choices = resolve_experiment(
             settings,
@@ -182,21 +194,34 @@ train.__signature__ = _with_training_options(inspect.signature(train))  # type: 
 def resume(
     path: str | Path,
     *,
+    overrides: Mapping[str, Any] | None = None,
     device: str | None = None,
     tensorboard: bool = False,
     reporter: TrainingReporter | None = None,
     early: WorkerProcesses | None = None,
 ) -> TrainingResult:
-    """Continue an interrupted training from its last checkpoint. Raises RunError if it has ended.
+    """Continue a training from its last checkpoint, to its end or to a new length.
 
-    `early` are worker processes that have been started already.
+    `overrides` gives the new length by dotted key, such as `{"training.max_steps": 2000}`; until the longer training
+    ends, the run keeps its weights. `early` are worker processes that have been started already. Raises ConfigError on
+    other settings and on a length that the run has reached, and RunError if the training has ended.
     """
     folder, reporter, chosen_device = RunFolder(Path(path)), reporter or SilentReporter(), choose_device(device)
     experiment = folder.read_config()
-    if folder.weights.exists():
+    if overrides:
+        experiment = lengthen(folder, experiment, apply_overrides({}, overrides))
+    elif folder.is_finished():
         command = build_task(experiment).description.command.replace("RUN", quote(folder.path))
-        raise RunError(f"{folder.path}: the training has ended. Use the run with: {command}")
+        raise RunError(
+            f"{folder.path}: the training has ended. Use the run with: {command}. Train it longer with: "
+            f"dragoman train --resume {quote(folder.path)} --max-steps N"
+        )
     reporter.show_choices([], device=describe_device(chosen_device))
+    if overrides and depends_on_length(experiment.training.schedule):
+        reporter.show_line(
+            f"note: from the next step on, the learning rate is that of the {experiment.training.schedule.kind} "
+            "schedule over the new length"
+        )
     return train_in_folder(
         folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=reporter, early=early
     )
@@ -222,23 +247,25 @@ def train_in_folder(
     callbacks: list[Callback] = [TensorBoardCallback(folder.path / "tensorboard")] if tensorboard else []
     task = build_task(experiment)
     with folder.locked():
+        if folder.read_config() != experiment:
+            folder.lengthen(experiment)
         experiment, data = _prepare_data(folder, experiment, device=device, reporter=reporter)
-        num_workers = choose_num_workers(
-            experiment.training, build_meta_model(experiment, folder), tokens=data.tokens_per_epoch, device=device
-        )
+        model = build_meta_model(experiment, folder)
+        arrangement = choose_arrangement(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
+        threads = arrangement.total_threads
+        reporter.show_estimate(estimate_training(experiment, model, data, device=device, threads=threads))
         with (
             distributed.lead_workers(
-                num_workers, message=distributed.worker_message(folder.path, device), early=early
+                arrangement.num_workers,
+                threads=arrangement.num_threads,
+                message=distributed.worker_message(folder.path, device),
+                early=early,
             ) as workers,
             reporter.interruption() as interrupted,
             reporter.callback(task.description.unit) as display,
             _explain_resuming(folder),
         ):
-            reporter.show_num_workers(workers.world_size)
-            before = folder.read_environment()
-            reporter.show_environment_changes(
-                environment_changes(before, device=device, num_workers=workers.world_size)
-            )
+            _report_environment(folder, workers, device=device, reporter=reporter)
             return train_and_score(
                 experiment,
                 folder,
@@ -250,10 +277,19 @@ def train_in_folder(
             )
 
 
+def _report_environment(
+    folder: RunFolder, workers: distributed.WorkerGroup, *, device: torch.device, reporter: TrainingReporter
+) -> None:
+    if (arrangement := describe_arrangement(workers, device)) is not None:
+        reporter.show_line(f"training: {arrangement}")
+    before = folder.read_environment()
+    reporter.show_environment_changes(environment_changes(before, device=device, num_workers=workers.world_size))
+
+
 def _prepare_data(
     folder: RunFolder, experiment: Experiment, *, device: torch.device, reporter: TrainingReporter
 ) -> tuple[Experiment, Any]:
-    """Prepare the data, resolve `batch_tokens: auto`, and report both and the estimated time."""
+    """Prepare the data, resolve `batch_tokens: auto`, and report both."""
     with reporter.status() as report:
         data = build_task(experiment).prepare_data(folder, report=report)
     reporter.show_data(data)
@@ -261,8 +297,7 @@ def _prepare_data(
         with reporter.status() as report:
             experiment, sentence = resolve_batch_tokens(experiment, device=device, report=report, folder=folder)
         folder.write_config(experiment)
-        reporter.show_batch_tokens(sentence)
-    reporter.show_estimate(estimate_training(experiment, folder, data, device=device))
+        reporter.show_line(sentence)
     return experiment, data
 
 
@@ -310,6 +345,7 @@ def train_and_score(
     description = f"{describe_model(experiment.model)}, {parameters:,} parameters"
     write_model_card(folder, data, result, task=task.description, model=description, sample=sample)
     save_tensors(folder.weights, weights)  # last: a run with weights is finished
+    folder.unfinished.unlink(missing_ok=True)
     return result
 
 
@@ -364,7 +400,12 @@ def _explain_resuming(folder: RunFolder) -> Iterator[None]:
         raise RunError(f"{error}. Continue with: {command}") from error
     except InterruptionError as error:
         raise StoppedError(f"{error}. Continue with: {command}") from error
-    except KeyboardInterrupt as error:
+    except (WriteError, KeyboardInterrupt) as error:
+        if not folder.has_checkpoints():
+            raise
+        if isinstance(error, WriteError):
+            remedy = "Free some space" if error.is_disk_full else "Make it writable"
+            raise RunError(f"{error.problem}. {remedy}, and continue with: {command}") from error
         raise StoppedError(f"Stopped at once. Continue from the last checkpoint with: {command}") from error
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, assert_never, final
 
-from dragoman.atomic_files import write_atomically, write_error
+from dragoman.atomic_files import WriteError, write_atomically
 from dragoman.errors import MissingExtraError
 
 
@@ -24,6 +24,13 @@ class StartEvent:
     total_steps: int
     num_parameters: int
     device: str
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """A step is done."""
+
+    step: int
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class SelectionEvent:
     candidates: Mapping[str, Mapping[str, float]]
 
 
-Event = StartEvent | LogEvent | ValidationEvent | SaveEvent | RollbackEvent | EndEvent | SelectionEvent
+Event = StartEvent | StepEvent | LogEvent | ValidationEvent | SaveEvent | RollbackEvent | EndEvent | SelectionEvent
 Callback = Callable[[Event], None]
 EVENT_NAMES: Final[Mapping[type, str]] = {
     StartEvent: "start",
@@ -129,7 +136,7 @@ class JsonlCallback:
                 file.flush()
                 os.fsync(file.fileno())  # a checkpoint must never be on disk without the lines before it
         except OSError as error:
-            raise write_error(self.path, error) from error
+            raise WriteError(self.path, error) from error
 
     def _rewind(self, step: int) -> bool:
         """Drop incomplete lines, weight selections and lines after `step`; return whether any line is left."""
@@ -166,6 +173,8 @@ class TensorBoardCallback:
                 self._writer.flush()
             case SelectionEvent():
                 self._writer.close()
+            case StepEvent():
+                pass
             case _:
                 assert_never(event)
 
@@ -202,11 +211,9 @@ class TrainingReporter(Protocol):
 
     def show_data(self, data: Any) -> None: ...
 
-    def show_batch_tokens(self, sentence: str) -> None: ...
+    def show_line(self, text: str) -> None: ...
 
     def show_estimate(self, seconds: float) -> None: ...
-
-    def show_num_workers(self, count: int) -> None: ...
 
     def show_environment_changes(self, changes: list[str]) -> None: ...
 
@@ -226,8 +233,8 @@ def _ignore(*_: object, **__: object) -> None: ...
 class SilentReporter:
     """Reporter that shows nothing and never interrupts."""
 
-    show_choices = show_data = show_batch_tokens = show_estimate = staticmethod(_ignore)
-    show_num_workers = show_environment_changes = staticmethod(_ignore)
+    show_choices = show_data = show_line = show_estimate = staticmethod(_ignore)
+    show_environment_changes = staticmethod(_ignore)
     status = staticmethod(lambda: nullcontext(_ignore))
     callback = staticmethod(lambda _: nullcontext(None))
     interruption = staticmethod(lambda: nullcontext(lambda: False))

@@ -10,7 +10,7 @@ checkpoints/000012000/model.safetensors      weights
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, final
@@ -21,6 +21,7 @@ from torch import Tensor
 from dragoman.atomic_files import new_folder, sync_files, write_atomically
 from dragoman.errors import RunError
 from dragoman.models.weight_storage import load_tensors, save_tensors
+from dragoman.training.config import TrainingConfig
 
 SHARDS = "optimizer"
 
@@ -64,6 +65,17 @@ class Progress(BaseModel):
     stale_validations: int = 0
     learning_rate_scale: float = 1.0
     rollbacks: int = 0
+    before_end: "Progress | None" = None
+    """Progress without the log and the validation that the end added; a longer training continues from it."""
+
+    def reached_limits(self, config: TrainingConfig) -> list[str]:
+        """Return the settings that end the training here."""
+        counts = {
+            "patience": self.stale_validations,
+            "max_epochs": int(self.position.get("epoch", 0)),
+            "max_steps": self.step,
+        }
+        return [key for key, count in counts.items() if (limit := getattr(config, key)) is not None and count >= limit]
 
     def replace(self, **changes: Any) -> "Progress":
         """Return a copy with these changes."""
@@ -141,17 +153,20 @@ class CheckpointStore:
     def _steps(self) -> list[int]:
         return sorted(int(folder.name) for folder in self.folder.glob("*") if folder.name.isdigit())
 
-    def load(self, step: int) -> Checkpoint:
-        """Load the checkpoint of a step. Raises RunError if it is damaged."""
-        has_earlier, folder = min(self.steps(), default=step) < step, self._folder_of(step)
-        ema, shards = folder / "ema.safetensors", folder / SHARDS if (folder / SHARDS).is_dir() else None
-        resume = (
-            "delete this folder to resume from the previous one" if has_earlier else "train again in another folder"
-        )
-        with _explain_damage(folder, remedy=resume):
+    def load_progress(self, step: int) -> Progress:
+        """Load the progress of a step. Raises RunError if it is damaged."""
+        folder = self._folder_of(step)
+        with self._explain_damage(step):
             progress = Progress.model_validate_json((folder / "progress.json").read_bytes())
             if progress.step != step:
                 raise RunError(f"{folder}: its progress.json is that of step {progress.step}")
+        return progress
+
+    def load(self, step: int) -> Checkpoint:
+        """Load the checkpoint of a step. Raises RunError if it is damaged."""
+        progress, folder = self.load_progress(step), self._folder_of(step)
+        ema, shards = folder / "ema.safetensors", folder / SHARDS if (folder / SHARDS).is_dir() else None
+        with self._explain_damage(step):
             return Checkpoint(
                 progress=progress,
                 model=load_tensors(folder / "model.safetensors"),
@@ -184,15 +199,24 @@ class CheckpointStore:
             found["moving average"] = dict(ema)
         return found
 
+    def _explain_damage(self, step: int) -> AbstractContextManager[None]:
+        has_earlier = min(self.steps(), default=step) < step
+        resume = (
+            "delete this folder to resume from the previous one" if has_earlier else "train again in another folder"
+        )
+        return _explain_damage(self._folder_of(step), remedy=resume)
+
     def _folder_of(self, step: int) -> Path:
         return self.folder / f"{step:09d}"
 
     def _remove_old(self, progress: Progress) -> None:
         earlier = [step for step in self._steps() if step < progress.step]
         resumable = {progress.step, *earlier[-1:]}
-        kept = resumable | set(progress.recent[-self.keep :])
-        if progress.best is not None:
-            kept.add(progress.best.step)
+        kept = set(resumable)
+        for one in (progress, progress.before_end or progress):
+            kept |= set(one.recent[-self.keep :])
+            if one.best is not None:
+                kept.add(one.best.step)
         for step in self._steps():
             if step not in kept:
                 self._remove(step)

@@ -133,13 +133,25 @@ SINGLE_WORKER: Final = WorkerGroup()
 
 
 @contextmanager
+def use_threads(number: int) -> Iterator[None]:
+    """Compute with this number of threads inside the context."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def lead_workers(
-    world_size: int, *, message: Mapping[str, Any], early: WorkerProcesses | None = None
+    world_size: int, *, threads: int | None = None, message: Mapping[str, Any], early: WorkerProcesses | None = None
 ) -> Iterator[WorkerGroup]:
     """Yield the group of workers that this process leads, and send them `message` with the folder of the run.
 
-    Workers started `early` are used if their number fits, and are killed otherwise. Raises RunError if a worker cannot
-    be started.
+    Each worker has the given number of threads, by default an equal share; workers of torchrun have those of the
+    environment. Workers started `early` are used if their number fits, and are killed otherwise. Raises RunError if a
+    worker cannot be started.
     """
     own_rank = worker_rank()
     if early is not None and early.world_size != world_size:
@@ -152,24 +164,23 @@ def lead_workers(
         with _process_group(store, 0, own_rank.world_size, message=message) as (workers, _):
             yield workers
         return
+    share = threads or max(1, torch.get_num_threads() // world_size)
     if world_size == 1:
-        yield SINGLE_WORKER
+        with use_threads(share):
+            yield SINGLE_WORKER
         return
     processes = early or start_workers(world_size)
-    threads = torch.get_num_threads()
-    share = max(1, threads // world_size)
     try:
         # On the socket of the workers: a rendezvous of PyTorch would not notice a worker that has ended.
         port, listener = processes.socket.getsockname()[1], processes.socket.detach()
         options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT, "master_listen_fd": listener}
         store = dist.TCPStore(LOCALHOST, port, is_master=True, wait_for_workers=False, **options)  # type: ignore[attr-defined]
         store = _await_workers(store, world_size, check=processes.check_alive)
-        torch.set_num_threads(share)
-        with _process_group(store, 0, world_size, message={**message, "threads": share}) as (workers, _):
+        to_workers = {**message, "threads": share}
+        with use_threads(share), _process_group(store, 0, world_size, message=to_workers) as (workers, _):
             yield workers
     finally:
         processes.wait()
-        torch.set_num_threads(threads)
 
 
 @contextmanager
@@ -194,12 +205,9 @@ def worker_message(folder: Path, device: torch.device) -> dict[str, str]:
 def all_cores(workers: WorkerGroup) -> Iterator[None]:
     """Use the cores of all workers of this machine while they wait for the main worker, or after they ended."""
     own = torch.get_num_threads()
-    if worker_rank() is None:  # workers of torchrun may be on other machines
-        torch.set_num_threads(min(own * workers.world_size, os.cpu_count() or own))
-    try:
+    count = workers.world_size if worker_rank() is None else 1  # workers of torchrun may be on other machines
+    with use_threads(min(own * count, max(own, os.cpu_count() or own))):
         yield
-    finally:
-        torch.set_num_threads(own)
 
 
 def was_started_here(folder: Path) -> bool:

@@ -59,6 +59,11 @@ ScheduleConfig = Annotated[
 ]
 
 
+def depends_on_length(schedule: ScheduleConfig) -> bool:
+    """Return whether the learning rate of a step depends on the length of the training."""
+    return not isinstance(schedule, ConstantSchedule | InverseSqrtSchedule)
+
+
 def learning_rate_factor(schedule: ScheduleConfig, step: int, *, total_steps: int) -> float:
     """Return the factor of the peak learning rate; after `total_steps` it stays at its final value."""
     step = min(step, total_steps) if not isinstance(schedule, InverseSqrtSchedule) else step

@@ -24,6 +24,7 @@ from dragoman.training.callbacks import (
     SaveEvent,
     SelectionEvent,
     StartEvent,
+    StepEvent,
     ValidationEvent,
 )
 from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress, update_ema
@@ -195,16 +196,29 @@ class _Trainer(Generic[B]):
             if state.ema is not None and config.ema_decay is not None:
                 state.ema = update_ema(state.ema, dict(state.model.named_parameters()), decay=config.ema_decay)
             self._advance(LossSums(loss, nll, tokens, time.perf_counter() - began))
-            finished = self._is_finished()
-            if finished or state.progress.step % config.log_every == 0:
-                self._log(epoch=epoch, learning_rate=peak * factor, gradient_norm=norm)
-            validated = finished or self._is_validation_due(epoch)
-            if validated:
-                self._validate_and_save()
+            self.callback(StepEvent(state.progress.step))
+            report = partial(self._log, epoch=epoch, learning_rate=peak * factor, gradient_norm=norm)
+            validated = self._report_and_validate(epoch, report)
             if self.workers.any(interrupted()):
                 if not validated:
                     self.save()
                 raise InterruptionError(state.progress.step)
+
+    def _report_and_validate(self, epoch_before: int, report: Callable[[], None]) -> bool:
+        """Log, validate and save where the intervals or the end require it; return whether it was validated."""
+        state, finished = self.state, self._is_finished()
+        before, is_report_due = state.progress, state.progress.step % self.config.log_every == 0
+        is_validation_due = self._is_validation_due(epoch_before)
+        if is_report_due or finished:
+            report()
+        if is_validation_due or finished:
+            self._validate()
+            if finished:
+                progress = state.progress if is_validation_due else before
+                sums = state.progress.since_log if is_report_due else before.since_log
+                state.progress = state.progress.replace(before_end=progress.replace(since_log=sums))
+            self.save()
+        return is_validation_due or finished
 
     def save(self) -> None:
         self._write_checkpoint()
@@ -226,7 +240,10 @@ class _Trainer(Generic[B]):
         if checkpoint.ema is not None:
             model = state.model
             state.ema = {name: place_like(one, model.get_parameter(name)) for name, one in checkpoint.ema.items()}
-        state.progress = checkpoint.progress.replace(**changes)
+        state.progress = checkpoint.progress
+        if state.progress.before_end is not None and not self._is_finished():  # the training was lengthened
+            state.progress = state.progress.before_end
+        state.progress = state.progress.replace(**changes)
         state.stream.seek(state.progress.position)
         return True
 
@@ -295,10 +312,7 @@ class _Trainer(Generic[B]):
         return by_step or (epochs is not None and epoch // epochs > epoch_before // epochs)
 
     def _is_finished(self) -> bool:
-        progress, config = self.state.progress, self.config
-        limits = (config.patience, config.max_epochs, config.max_steps)
-        counts = (progress.stale_validations, int(progress.position["epoch"]), progress.step)
-        return any(limit is not None and count >= limit for limit, count in zip(limits, counts, strict=True))
+        return bool(self.state.progress.reached_limits(self.config))
 
     def _log(self, *, epoch: int, learning_rate: float, gradient_norm: float) -> None:
         progress, sums = self.state.progress, self.state.progress.since_log
@@ -316,7 +330,7 @@ class _Trainer(Generic[B]):
         )
         self.state.progress = progress.replace(since_log=LossSums())
 
-    def _validate_and_save(self) -> None:
+    def _validate(self) -> None:
         model, scores = self._validation_model(), None
         if self.workers.is_main:
             with torch.inference_mode():
@@ -325,7 +339,6 @@ class _Trainer(Generic[B]):
         shared_scores = self.workers.broadcast(scores)
         if not self.workers.is_main:
             self._record_validation(shared_scores)
-        self.save()
 
     def _record_validation(self, scores: dict[str, float]) -> None:
         state, progress = self.state, self.state.progress

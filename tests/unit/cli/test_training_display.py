@@ -16,6 +16,7 @@ from dragoman.training.callbacks import (
     SaveEvent,
     SelectionEvent,
     StartEvent,
+    StepEvent,
     ValidationEvent,
 )
 
@@ -24,6 +25,7 @@ EVENTS: list[Event] = [
     LogEvent(10, 0, 2.5, 2.0, 1.0, 0.001, 4321.0, 1.0),
     ValidationEvent(15, 1, {"loss": 2.0, "bleu": 33.333}, improved=True, seconds=2.0),
     SaveEvent(15),
+    StepEvent(20),
     LogEvent(20, 1, 2.25, 2.0, 1.0, 0.001, 4000.0, 3.0),
     RollbackEvent(23, (5, 7), "lines 6, 8 of the training corpus", 15, 0.5),
     LogEvent(20, 1, 2.125, 2.0, 1.0, 0.001, 4000.0, 4.0),
@@ -78,11 +80,29 @@ def test_prints_one_line_per_report(shown):
 
 def test_shows_a_bar_on_a_terminal(shown):
     stream = shown(terminal=True)
-    display_events(EVENTS[:5])
+    display_events(EVENTS[:6])
     text = stream.getvalue()
     assert "20/40 loss 2.250, 4,000 tokens/s, 0 s left" in text
     assert "epoch 1, step 15: loss 2.000, bleu 33.33 *" in text
     assert "epoch 2" in text
+
+
+def test_bar_moves_with_the_first_step(shown):
+    shown(terminal=True)
+    with TrainingDisplay() as display:
+        display(EVENTS[0])
+        display(StepEvent(1))
+        [task] = display._bar.tasks
+        assert task.completed == 1
+        assert task.fields["facts"].endswith(" left")
+
+
+def test_slow_steps_are_shown_before_the_first_report(shown, monkeypatch):
+    stream = shown(terminal=False)
+    clock = iter(range(0, 10**6, 20))
+    monkeypatch.setattr(training_display.time, "monotonic", lambda: float(next(clock)))
+    display_events([EVENTS[0], StepEvent(1), StepEvent(2)])
+    assert [line.partition(":")[0] for line in stream.getvalue().splitlines()] == ["starting", "step 1/40", "step 2/40"]
 
 
 def test_bar_shows_the_work_after_the_last_step(shown):

@@ -6,16 +6,21 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import keys_of, merge, to_yaml
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, RunError
 from dragoman.runs.config import (
+    apply_overrides,
     apply_preset,
+    lengthen,
+    merge_settings,
     nest,
     parse_experiment,
     read_experiment,
     read_settings,
     resolve_corpus_paths,
 )
+from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import TASK_CONFIGS
+from dragoman.training.checkpoint import Progress
 from tests.small_tasks import config_of
 
 DATA = {"train": {"kind": "files", "source": "a.en", "target": "a.de"}}
@@ -252,3 +257,70 @@ def error_of(tree) -> str:
 def test_key_of_a_kind_inside_another_kind_names_the_outer_kind():
     with pytest.raises(ConfigError, match=r"It belongs to model\.kind recurrent, and this is model\.kind encoder_dec"):
         parse_experiment({"model": {"attention": {"rank": 3}}})
+
+
+@pytest.mark.parametrize(
+    ("below", "given", "expected"),
+    [
+        ({"max_steps": 6000}, {"max_epochs": 2}, {"max_epochs": 2}),
+        ({"max_epochs": 30, "max_steps": None}, {"max_steps": 9}, {"max_steps": 9}),
+        ({"max_epochs": 30}, {"max_steps": 9, "max_epochs": 4}, {"max_steps": 9, "max_epochs": 4}),
+        ({"max_epochs": 30}, {"patience": 3}, {"max_epochs": 30, "patience": 3}),
+    ],
+)
+def test_length_in_other_units_is_replaced(below, given, expected):
+    """A default limit in steps would end a training of the requested number of epochs early, and the reverse."""
+    tree = merge_settings({"training": {"seed": 5, **below}}, {"training": given})
+    assert tree == {"training": {"seed": 5, **expected}}
+    dotted = {f"training.{key}": value for key, value in given.items()}
+    assert apply_overrides({"training": {"seed": 5, **below}}, dotted) == tree
+
+
+@pytest.fixture
+def ended(tmp_path) -> RunFolder:
+    """Folder with the checkpoint of step 60, in epoch 4, after two validations without improvement."""
+    checkpoint = tmp_path / "run" / "checkpoints" / "000000060"
+    checkpoint.mkdir(parents=True)
+    progress = Progress(step=60, position={"epoch": 4, "batch": 1}, stale_validations=2)
+    (checkpoint / "progress.json").write_text(progress.model_dump_json(), encoding="utf-8")
+    return RunFolder(tmp_path / "run")
+
+
+def lengthened(folder, **changes):
+    training = {"max_steps": 60, "patience": 2, "schedule": {"kind": "cosine"}}
+    experiment = parse_experiment({"preset": "nano", "data": DATA, "training": training})
+    longer = lengthen(folder, experiment, {"training": changes}).training
+    assert longer.schedule == experiment.training.schedule
+    return longer.max_steps, longer.max_epochs, longer.patience
+
+
+def test_run_is_lengthened_in_steps_or_epochs(ended):
+    assert lengthened(ended, max_steps=61, patience=3) == (61, None, 3)
+    assert lengthened(ended, max_epochs=5, patience=None) == (None, 5, None)
+    assert lengthened(ended, max_epochs=9, max_steps=99, patience=None) == (99, 9, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_steps": 60, "patience": None}, r"training\.max_steps = 60: .*run has reached it after 60 steps"),
+        ({"max_epochs": 4, "patience": None}, r"training\.max_epochs = 4: .* Give a larger number"),
+        ({"max_steps": 99}, r"training\.patience = 2: .* reached it"),
+        ({"seed": 2}, r"training\.seed: --resume can change the length .* \(training\.max_epochs, training\.max_st"),
+    ],
+)
+def test_run_cannot_be_lengthened_so(ended, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        lengthened(ended, **changes)
+
+
+def test_lengthening_changes_no_other_section(ended):
+    experiment = parse_experiment({"preset": "nano", "data": DATA})
+    for changes in ({"model": {"d_model": 64}}, {"training": 3}):
+        with pytest.raises(ConfigError, match="--resume can change the length of the training alone"):
+            lengthen(ended, experiment, changes)
+
+
+def test_run_without_checkpoints_cannot_be_lengthened(tmp_path):
+    with pytest.raises(RunError, match=r"has no checkpoint to continue from\. Train a new run with --init-from"):
+        lengthened(RunFolder(tmp_path), max_steps=99)

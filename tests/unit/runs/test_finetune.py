@@ -175,6 +175,9 @@ def test_settings_are_inherited_or_chosen(initial, tmp_path, monkeypatch):
     assert experiment.training.optimizer.learning_rate == pytest.approx(before.training.optimizer.learning_rate / 5)
     assert experiment.training.schedule.kind == "linear"
     assert experiment.training.max_epochs is not None
+    assert experiment.training.max_steps is None, "the length of the initial run is not inherited"
+    longest, _ = auto_configure_finetuning(merge(tree, {"training": {"max_steps": 10**6}}))
+    assert (longest.training.max_epochs, longest.training.max_steps) == (None, 10**6)
     assert {choice.key for choice in choices} == {
         "training.max_epochs",
         "training.optimizer.learning_rate",

@@ -1,18 +1,22 @@
 """Run folder: protection of existing files, locking and errors."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 import torch
 
+from dragoman.atomic_files import WriteError
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.errors import DataError, RunError
 from dragoman.nn.cpu_training_ops import without_cpu_ops
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.model_card import collect_environment, environment_changes
+from dragoman.runs.train import _explain_resuming
 from tests.small_runs import hashes
 
 EXPERIMENT = parse_experiment({"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}})
@@ -166,3 +170,33 @@ def test_locked_folder_stays_on_error(folder):
     with pytest.raises(DataError), folder.remove_on_error(), folder.locked():
         raise DataError("nothing to learn from")
     assert not folder.path.exists()
+
+
+def test_lengthened_run_keeps_its_weights_and_is_unfinished(folder):
+    folder.create()
+    folder.write_config(EXPERIMENT)
+    folder.lengthen(EXPERIMENT)
+    assert not folder.is_finished()
+    assert not folder.unfinished.exists(), "a run without weights needs no mark"
+    folder.weights.write_bytes(b"weights")
+    assert folder.is_finished()
+    folder.lengthen(EXPERIMENT)
+    assert not folder.is_finished()
+    folder.check_finished()
+    assert folder.weights.read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_failed_write_names_the_command_that_continues(folder, has_checkpoint, number):
+    """Without a checkpoint, the folder is removed and there is nothing to continue."""
+    folder.create()
+    if has_checkpoint:
+        (folder.checkpoints / "000000000").mkdir(parents=True)
+    with pytest.raises(RunError) as raised, _explain_resuming(folder):
+        raise WriteError(folder.metrics, OSError(number, os.strerror(number)))
+    [message] = str(raised.value).splitlines()
+    assert f"metrics.jsonl: cannot be written ({os.strerror(number)})" in message
+    assert message.endswith(f"continue with: dragoman train --resume {folder.path}") == has_checkpoint
+    if number == errno.ENOSPC:
+        assert "ree some space" in message

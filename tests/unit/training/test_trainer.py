@@ -8,13 +8,22 @@ import torch
 
 from dragoman.errors import ConfigError, TrainingError
 from dragoman.models.weight_storage import get_weights
-from dragoman.training.callbacks import JsonlCallback, LogEvent, RollbackEvent, SaveEvent, StartEvent, ValidationEvent
+from dragoman.training.callbacks import (
+    JsonlCallback,
+    LogEvent,
+    RollbackEvent,
+    SaveEvent,
+    StartEvent,
+    StepEvent,
+    ValidationEvent,
+)
+from dragoman.training.checkpoint import Progress
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup, WorkerLostError
 from dragoman.training.losses import cross_entropy_loss
-from dragoman.training.schedules import ConstantSchedule, LinearSchedule
+from dragoman.training.schedules import ConstantSchedule, InverseSqrtSchedule, LinearSchedule
 from dragoman.training.trainer import InterruptionError, Validator, total_steps
-from tests.tiny_training import BUDGET, build_run, failing_at, of, train_small, validation_of
+from tests.tiny_training import BUDGET, build_run, failing_at, of, train_small, validation_by, validation_of
 
 
 def config(**choices) -> TrainingConfig:
@@ -240,7 +249,7 @@ def test_resumed_training_equals_uninterrupted(tmp_path, choices, behind):
     if whole.ema is not None:
         assert broken.ema is not None
         assert all(torch.equal(tensor, broken.ema[name]) for name, tensor in whole.ema.items())
-    assert broken.progress.replace(seconds=0.0) == whole.progress.replace(seconds=0.0)
+    assert timeless(broken.progress) == timeless(whole.progress)
     assert without_times(broken_metrics) == without_times(metrics.path)
 
 
@@ -295,3 +304,54 @@ def test_validation_disables_dropout(tmp_path):
 
     train_small(run, config(max_steps=6), judge=judge, objective=objective)
     assert modes == [True] * 5 + [False, True, False]
+
+
+LENGTHENED = {
+    "the end is between two logs and two validations": (13, {}),
+    "the end is at a validation": (15, {"log_every": 4}),
+    "the end is at a log": (12, {}),
+    "moving average, accumulation, few checkpoints": (
+        7,
+        {"ema_decay": 0.9, "grad_accumulation": 2, "keep_checkpoints": 2, "schedule": InverseSqrtSchedule(warmup=3)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "changes"), list(LENGTHENED.values()), ids=list(LENGTHENED))
+def test_lengthened_training_equals_a_long_one(tmp_path, first, changes):
+    long = build_run(tmp_path / "long", config(max_steps=22, **changes))
+    judge = validation_by(lambda model: float(next(model.parameters()).flatten()[0]))
+    expected = train_small(long, config(max_steps=22, **changes), judge=judge)
+    short = config(max_steps=first, **changes)
+    train_small(build_run(tmp_path / "grown", short), short, judge=judge)
+    grown = build_run(tmp_path / "grown", config(max_steps=22, **changes))
+    events = train_small(grown, config(max_steps=22, **changes), judge=judge)
+    assert same_weights(grown, long)
+    assert timeless(grown.progress) == timeless(long.progress)
+    assert steps_of(LogEvent, events) == [step for step in steps_of(LogEvent, expected) if step > first]
+    one, other = (run.checkpoints.candidates(run.progress, run.ema) for run in (grown, long))
+    assert one.keys() == other.keys()
+    for name, weights in one.items():
+        assert all(torch.equal(tensor, other[name][key]) for key, tensor in weights.items()), name
+
+
+def timeless(progress: Progress) -> dict:
+    tree = progress.model_dump(exclude={"seconds": True, "since_log": {"seconds"}, "before_end": True})
+    before = progress.before_end
+    return tree | ({} if before is None else {"before_end": timeless(before)})
+
+
+def test_ended_training_keeps_its_end_if_it_is_not_lengthened(tmp_path):
+    """A run that is stopped while its weights are selected resumes with the validation at its end."""
+    run = build_run(tmp_path, config())
+    train_small(run, config())
+    again = build_run(tmp_path, config())
+    assert steps_of(ValidationEvent, train_small(again, config())) == []
+    assert again.progress == run.progress
+    assert again.progress.recent == (5, 10, 13)
+
+
+def test_every_step_is_reported(tmp_path):
+    events = train_small(build_run(tmp_path, config()), config())
+    assert steps_of(StepEvent, events) == list(range(1, 14))
+    assert events.index(StepEvent(3)) < events.index(of(LogEvent, events)[0])

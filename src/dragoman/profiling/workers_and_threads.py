@@ -1,11 +1,14 @@
-"""Number of workers of a training, and the memory that they take."""
+"""Number of workers of a training and of their threads, and the memory that they take."""
 
 import os
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, final
 
 import torch
 
+from dragoman import cpu_library
 from dragoman.errors import ConfigError
+from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
 from dragoman.profiling.measured_memory import peak_bytes
 from dragoman.profiling.memory_and_time_estimate import training_flops
 from dragoman.training.config import TrainingConfig
@@ -14,10 +17,56 @@ from dragoman.training.launch import worker_rank
 
 MIN_TOKENS_PER_WORKER: Final = 512
 """Tokens of a batch for each worker; with fewer, communication takes longer than computation."""
+MIN_TOKENS_PER_THREAD: Final = 512
+"""Tokens of a batch for each thread; with fewer, threads wait for each other longer than they compute."""
+MIN_THREADS: Final = 3
+"""Threads that a worker needs to be faster than with one thread and the fused operations of the CPU library."""
+NO_OPS: Final = "without the fused operations of the CPU library"
 MAX_WORKERS_PER_CORE: Final = 4
 """More workers exhaust the memory of a machine."""
 MIN_FLOPS_FOR_WORKERS: Final = 1e12
 """Operations of a training that takes longer than the start of workers."""
+
+
+@final
+@dataclass(frozen=True)
+class Arrangement:
+    """Workers of a training and threads of each; those of torchrun have the threads of the environment."""
+
+    num_workers: int
+    num_threads: int
+
+    @property
+    def total_threads(self) -> int:
+        return self.num_workers * self.num_threads
+
+
+def choose_arrangement(
+    config: TrainingConfig, model: torch.nn.Module, *, tokens: int, device: torch.device
+) -> Arrangement:
+    """Choose workers by `choose_num_workers`, and the threads of each.
+
+    The choice depends on the configuration and on the cores alone, not on a measurement, so that the same training
+    gives the same weights. A worker that computes with one thread uses the fused operations of the CPU library.
+    """
+    num_workers = choose_num_workers(config, model, tokens=tokens, device=device)
+    threads = max(1, torch.get_num_threads() // num_workers)
+    if device.type == "cpu" and worker_rank() is None:
+        threads = max(1, min(threads, config.token_budget // num_workers // MIN_TOKENS_PER_THREAD))
+        if threads < MIN_THREADS and cpu_library.unusable_reason() is None:
+            threads = 1
+    return Arrangement(num_workers, threads)
+
+
+def describe_arrangement(workers: WorkerGroup, device: torch.device) -> str | None:
+    """Return a phrase about the workers that train, called by one of them; None for a single GPU."""
+    count = f"{workers.world_size} worker{'s' if workers.world_size > 1 else ''}"
+    if device.type != "cpu":
+        return f"{count}, each of which trains on its part of every batch" if workers.world_size > 1 else None
+    threads, instruction_set = torch.get_num_threads(), cpu_ops_instruction_set(device)
+    each = " each" if workers.world_size > 1 else ""
+    library = f"with the fused operations of the CPU library ({instruction_set})" if instruction_set else NO_OPS
+    return f"{count} with {threads} thread{'s' if threads > 1 else ''}{each}, {library}"
 
 
 def choose_num_workers(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, device: torch.device) -> int:
