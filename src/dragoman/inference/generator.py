@@ -308,7 +308,7 @@ class Generator:
         return Perplexity(
             nats=-math.fsum(one.log_prob for one in scored),
             tokens=sum(one.length for one in scored),
-            bytes=sum(len(self.tokenizer.target.normalize(text).encode()) for text in texts),
+            bytes=sum(len(text.encode()) for text in texts),
         )
 
     def _read_prompts(

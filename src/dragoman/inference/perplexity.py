@@ -22,7 +22,10 @@ class Perplexity:
     """Negative log-probability (natural logarithm) of all tokens."""
     tokens: int
     bytes: int
-    """UTF-8 bytes of the normalized texts, which do not depend on the subwords."""
+    """UTF-8 bytes of the texts as they are given, which do not depend on the tokenizer.
+
+    A tokenizer that folds case, characters or white space leaves less to predict than these bytes contain.
+    """
 
     @property
     def nats_per_token(self) -> float:

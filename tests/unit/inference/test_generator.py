@@ -290,6 +290,15 @@ def test_perplexity_by_windows_equals_the_definition(tokenizer, overlap, batch_t
         assert one.score == pytest.approx(one.log_prob / one.length)
 
 
+def test_bits_per_byte_count_the_text_before_normalization():
+    settings = CharacterConfig(whitespace="collapse", casing="lower", byte_fallback=False)
+    model = fake(Tokenizer.train_on_texts(lambda: TEXTS, settings))
+    folded, given = model.perplexity(["the cat"]), model.perplexity(["THE  \u00a0cat "])
+    assert given.nats == folded.nats
+    assert (folded.bytes, given.bytes) == (7, 11)
+    assert given.bits_per_byte == folded.nats / math.log(2) / 11
+
+
 def test_perplexity_of_a_uniform_model_is_its_vocabulary(characters):
     class Uniform(PrefixModel):
         def logits(self, source, prefix):
