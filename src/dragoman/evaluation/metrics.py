@@ -21,6 +21,7 @@ from sacrebleu.metrics.ter import TER
 
 from dragoman.config import Config
 from dragoman.errors import ConfigError, DataError, MissingExtraError
+from dragoman.html_tables import html_table
 
 Tokenization = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"]
 RougeVariant = Literal["1", "2", "L", "Lsum"]
@@ -229,6 +230,13 @@ class Score:
 
     def __str__(self) -> str:
         return f"{self.metric}|{self.signature} = {self.value:.2f} {self.detail}".rstrip()
+
+    def __repr__(self) -> str:
+        return f"Score({self.metric} = {self.value:.2f})"
+
+    def _repr_html_(self) -> str:
+        header = ["metric", "score", "signature", "detail"]
+        return html_table(header, [[self.metric, f"{self.value:.2f}", self.signature, self.detail]])
 
 
 def corpus_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], metric: Metric) -> Score:

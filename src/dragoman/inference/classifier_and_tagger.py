@@ -12,6 +12,7 @@ from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.tagged import EncodedWords, encode_words
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.forced_decoding import pad_batch
+from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -37,6 +38,16 @@ class Classification:
     probability: float
     probabilities: Mapping[str, float]
 
+    def __str__(self) -> str:
+        return self.label
+
+    def __repr__(self) -> str:
+        count = len(self.probabilities)
+        return f"Classification(label={self.label!r}, probability={self.probability:.4f}, labels={count})"
+
+    def _repr_html_(self) -> str:
+        return html_table(["label", "probability"], self.probabilities.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -45,6 +56,9 @@ class Tag:
     word: str
     label: str
     probability: float
+
+    def __repr__(self) -> str:
+        return f"Tag(word={self.word!r}, label={self.label!r}, probability={self.probability:.4f})"
 
 
 class LabelPredictor:
@@ -71,6 +85,10 @@ class LabelPredictor:
         self.batch_tokens = batch_tokens
         positions: int | None = getattr(model, "max_length", None)
         self.max_length = max_length if positions is None else min(max_length, positions)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.labels.names[:5]) + (", …" if len(self.labels.names) > 5 else "")
+        return f"{type(self).__name__}(device={self.device}, labels=[{names}], max_length={self.max_length})"
 
     def _predict(self, encoded: Iterable[Sequence[int]]) -> list[Tensor]:
         """Return the probabilities of the labels for each row of ids, in double precision on the CPU.

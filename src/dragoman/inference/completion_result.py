@@ -6,6 +6,7 @@ from typing import Literal, final
 
 from dragoman.data.tokenizers import LanguageTokenizer, StreamingDecoder
 from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.html_tables import html_table
 
 FinishReason = Literal["end", "stop", "length"]
 
@@ -35,6 +36,10 @@ class Completion:
 
     def __repr__(self) -> str:
         return f"Completion(text={self.text!r}, score={self.score:.4f}, finish_reason={self.finish_reason!r})"
+
+    def _repr_html_(self) -> str:
+        header = ["prompt", "completion", "score", "finish reason"]
+        return html_table(header, [[self.prompt, self.text, self.score, self.finish_reason]])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options, require_config
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, TextWarning, warn
-from dragoman.inference.backends.protocol import as_backend
+from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
 from dragoman.inference.completion_result import Completion, Limits, Prompt, build_completion, text_stream
@@ -95,6 +95,10 @@ class Generator:
         self._sliding = SlidingContext(self.backend, context=context)
         self._samples = RequestRunner(self._sliding, batch_tokens=batch_tokens)
         self._searches = RequestRunner(self.backend, batch_tokens=batch_tokens)
+
+    def __repr__(self) -> str:
+        size, kind = len(self.tokenizer.target), ", pairs=True" if self.pairs else ""
+        return f"Generator({describe_backend(self.backend)}, vocabulary={size}, context={self.context}{kind})"
 
     @overload
     def generate(  # type: ignore[overload-overlap]  # a string is an iterable of strings, too

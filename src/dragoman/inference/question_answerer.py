@@ -19,6 +19,7 @@ from dragoman.data.tokenizers.offsets import Span
 from dragoman.decoding.config import AnswerConfig, require_config
 from dragoman.decoding.forced_decoding import pad_batch
 from dragoman.errors import ConfigError
+from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
 from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, run_in_batches, text_pairs, warn_input
 from dragoman.models.task_heads import SpanLogits
@@ -44,6 +45,17 @@ class Answer:
     score: float
     probability: float
     no_answer: bool
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        found = "no_answer=True" if self.no_answer else f"text={self.text!r}, start={self.start}, end={self.end}"
+        return f"Answer({found}, probability={self.probability:.4f})"
+
+    def _repr_html_(self) -> str:
+        answer = "no answer" if self.no_answer else self.text
+        return html_table(["answer", "start", "end", "probability"], [[answer, self.start, self.end, self.probability]])
 
 
 class TokenSpan(NamedTuple):
@@ -98,6 +110,9 @@ class QuestionAnswerer:
         self.device = torch.device(device)
         self.batch_tokens = batch_tokens
         self.config = config
+
+    def __repr__(self) -> str:
+        return f"QuestionAnswerer(device={self.device}, max_length={self.windows.max_length})"
 
     def answer(self, question: str, context: str, config: AnswerConfig | None = None) -> Answer:
         """Return the best answer to one question."""

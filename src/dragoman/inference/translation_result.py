@@ -7,6 +7,7 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.errors import TextWarning
+from dragoman.html_tables import html_table
 
 
 class TranslationWarning(TextWarning):
@@ -66,6 +67,10 @@ class TranslationResult(tuple[Translation, ...]):
     def __repr__(self) -> str:
         more = f", n_best={len(self)}" if len(self) > 1 else ""
         return f"TranslationResult(text={self.text!r}, score={self.score:.4f}{more})"
+
+    def _repr_html_(self) -> str:
+        rows = [(rank, one.text, one.score) for rank, one in enumerate(self, start=1)]
+        return html_table(["rank", "translation", "score"], rows)
 
 
 EMPTY = Translation(text="", hypothesis=Hypothesis((), 0.0, 0.0, (), finished=True), tokens=())

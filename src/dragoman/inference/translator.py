@@ -18,7 +18,7 @@ from dragoman.decoding.config import (
 )
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, warn
-from dragoman.inference.backends.protocol import as_backend
+from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
@@ -112,6 +112,10 @@ class Translator:
         )
         """Tokens of the longest text that is translated at once; longer ones are translated in segments."""
         self._segmenter = Segmenter(tokenizer.source, max_length=self.max_segment_length)
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.tokenizer.source)} to {len(self.tokenizer.target)}"
+        return f"Translator({describe_backend(self.backend)}, vocabulary={sizes}, beam_size={self.config.beam_size})"
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a string is a sequence of strings, too

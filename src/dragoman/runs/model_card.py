@@ -5,6 +5,7 @@ import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, assert_never, final, overload
@@ -15,6 +16,7 @@ from dragoman.atomic_files import write_atomically
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.evaluation import Score
 from dragoman.evaluation.useful_scores import reasons_against
+from dragoman.html_tables import html_table
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
@@ -59,6 +61,19 @@ class TrainingResult:
         """Note with reasons and a remedy if the validation scores are too low for a useful model."""
         return low_score_note(self.scores, self.task)
 
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name}: {', '.join(map(_short, some))}" for name, some in self.scores.items())
+        return f"TrainingResult({str(self.path)!r}, steps={self.steps}, {scores or 'no scores'})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, score.metric, f"{score.value:.2f}", score.signature)
+            for name, scores in self.scores.items()
+            for score in scores
+        ]
+        took = f"{self.path}: {self.steps:,} steps in {self.seconds / 60:.1f} minutes; weights: {self.selected}"
+        return f"<p>{escape(took)}</p>{html_table(['set', 'metric', 'score', 'signature'], rows)}"
+
     @overload
     def load(self, kind: None = None, **options: Unpack[LoadOptions]) -> "LoadedModel": ...
 
@@ -68,6 +83,10 @@ class TrainingResult:
     def load(self, kind: type[Any] | None = None, **options: Unpack[LoadOptions]) -> Any:
         """Load the trained model; arguments and options are those of `dragoman.load`."""
         return load(self.path, kind, **options)
+
+
+def _short(score: Score) -> str:
+    return f"{score.metric} {score.value:.2f}"
 
 
 def low_score_note(scores: Mapping[str, Sequence[Score]], task: TaskDescription) -> str | None:

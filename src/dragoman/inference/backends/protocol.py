@@ -53,6 +53,12 @@ class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
         ...
 
 
+def describe_backend(backend: InferenceBackend[Any, Any]) -> str:
+    """Return class, number format and device of a backend, for the representation of a model."""
+    compute_type: str | None = getattr(backend, "compute_type", None)
+    return ", ".join([type(backend).__name__, *filter(None, [compute_type]), f"device={backend.device}"])
+
+
 def as_backend(model: Any, **options: Any) -> InferenceBackend[Any, Any]:
     """Return a backend as it is, and a PyTorch model in a `TorchBackend` with the options.
 
