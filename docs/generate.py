@@ -259,9 +259,10 @@ def _function(name: str, function: Any, *, level: int) -> str:
     arguments = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
     shown: list[str] = []
     for one in arguments:
-        if one.kind is one.KEYWORD_ONLY and "*" not in shown:
+        named = typing.get_origin(one.annotation) is typing.Unpack  # keyword arguments that a TypedDict names
+        if (named or one.kind is one.KEYWORD_ONLY) and "*" not in shown:
             shown.append("*")
-        if typing.get_origin(one.annotation) is typing.Unpack:  # keyword arguments that a TypedDict names
+        if named:
             shown += [f"{key}=None" for key in typing.get_args(one.annotation)[0].__annotations__]
             continue
         default = "" if one.default is one.empty else f"={_python(one.default)}"
