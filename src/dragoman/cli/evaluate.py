@@ -102,7 +102,7 @@ def evaluate(
 
 def metric_configs(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:
     """Return the metric configurations, each once. Raises ConfigError on options without effect."""
-    from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Rouge, Ter
+    from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Rouge, Ter, require_metrics
 
     if MetricName.BLEU not in names:
         refuse({"tokenize": tokenize}, "without --metric bleu, because only BLEU splits words")
@@ -112,6 +112,7 @@ def metric_configs(names: Sequence[MetricName], *, tokenize: str | None, lowerca
         kind: Any = kinds.get(name, Rouge)
         options = {"tokenize": tokenize, "lowercase": lowercase or None, "variant": name.removeprefix("rouge")}
         found.append(parse(kind, {key: value for key, value in given(**options).items() if key in kind.model_fields}))
+    require_metrics(found)
     return found
 
 

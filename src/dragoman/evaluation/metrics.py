@@ -119,6 +119,12 @@ def build_metric(metric: Metric, *, sentence_level: bool = False) -> SacrebleuMe
             assert_never(metric)
 
 
+def require_metrics(metrics: Sequence[Metric]) -> None:
+    """Raise MissingExtraError or ConfigError if a metric needs a missing library, before any text is translated."""
+    for metric in metrics:
+        build_metric(metric)
+
+
 def higher_is_better(metric: Metric) -> bool:
     """Return whether higher values are better, as for all metrics but TER."""
     return not isinstance(metric, Ter)

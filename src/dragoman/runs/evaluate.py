@@ -20,6 +20,7 @@ from dragoman.evaluation import (
     check_aligned,
     compare_systems,
     corpus_score,
+    require_metrics,
 )
 from dragoman.evaluation.error_analysis import ErrorAnalysis, analyze_errors
 from dragoman.inference.length_batches import text_list
@@ -51,6 +52,7 @@ def evaluate(
     configs = [_parse_metric(one) for one in ([metrics] if isinstance(metrics, str | Config) else metrics)]
     if not configs:
         raise ConfigError("metrics is empty. Name at least one, such as bleu.")
+    require_metrics(configs)
     translator = load(run, Translator, device=device)
     outputs = [result.text for result in translator.translate(sources, **decoding)]
     return [corpus_score(outputs, [references], config) for config in configs]

@@ -17,7 +17,7 @@ from dragoman.data.datasets.source_token_features import StoredFeatures
 from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
-from dragoman.evaluation.metrics import Metric, higher_is_better
+from dragoman.evaluation.metrics import Metric, higher_is_better, require_metrics
 from dragoman.inference.translation_result import TranslationWarning
 from dragoman.inference.translator import Translator
 from dragoman.models.ensemble import Ensemble
@@ -73,6 +73,7 @@ class TranslationTask:
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> ParallelData:
         experiment, limit = self.experiment, max_positions(self.experiment.model)
+        require_metrics(experiment.metrics)
         longest = MAX_VALID_LENGTH if limit is None else min(MAX_VALID_LENGTH, limit[0] - 1)
         pairs = prepare_parallel_data(
             experiment.data,

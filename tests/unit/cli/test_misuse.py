@@ -15,6 +15,7 @@ import pytest
 
 import dragoman
 from dragoman.cli import main
+from tests.small_runs import dragoman as dragoman_process
 from tests.small_runs import hashes
 from tests.small_tasks import config_of, write_texts
 from tests.untrained_runs import finished_language_model, finished_run
@@ -458,6 +459,36 @@ def test_misuse_gives_one_message_and_loses_nothing(command, place, monkeypatch,
     assert not any(words in message for words in LIBRARY_LANGUAGE)
     missing = [words for words in CASES[command] if words not in message]
     assert not missing, message
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate translator --reference missing.de --source train.en --metric rouge1",
+        "train --source train.en --target train.de --out new --set metrics=[{kind: rouge}] --set preset=nano",
+    ],
+)
+def test_missing_library_is_reported_before_the_work(command, place, monkeypatch, capfd):
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(place / "cache"))
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    words = shlex.split(command.replace("[{kind: rouge}]", "'[{kind: rouge}]'"))
+    assert main.run(words, debug=False) == 2
+    written = capfd.readouterr().err
+    assert "pip install 'dragoman[rouge]'" in written
+    assert "step 1" not in written
+    assert not (place / "new").exists()
+
+
+@pytest.mark.parametrize("command", ["evaluate --refs x", "info folder", "train typo.yaml --out new", "predict x"])
+def test_misuse_of_a_process(command, place):
+    """The same messages reach standard error of a process, and its exit code is theirs."""
+    before = hashes(place)
+    answer = dragoman_process(*shlex.split(command), cwd=place)
+    assert (answer.returncode, answer.stdout) == (2, ""), answer.stderr
+    [line] = answer.stderr.splitlines()
+    assert line.startswith("dragoman: ")
+    assert hashes(place) == before
 
 
 def test_table_covers_every_verb():
