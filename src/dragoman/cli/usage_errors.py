@@ -99,7 +99,6 @@ OPTION_SYNONYMS: Final = {
     "--price": "cost hourly price-per-hour",
     "--tensorboard": "tensorboard-logdir tensorboard-dir tb report-to tensorboard-log-dir",
     "--preset": "arch model-size size model-type type task architecture",
-    "--max-steps": "steps max-update max-updates train-steps after-batches updates num-updates",
     "--epochs": "max-epoch max-epochs num-train-epochs after-epochs num-epochs n-epochs epoch",
     "--learning-rate": "lr learn-rate",
     "--set preset=tiny": "arch model-size size type architecture preset",

@@ -86,7 +86,7 @@ def test_every_suggestion_exists():
         option, _, rest = suggestion.partition(" ")
         if option == "--set" and rest:
             assert rest.partition("=")[0] in keys, suggestion
-        elif option not in ("--preset", "--epochs", "--learning-rate"):
+        else:
             assert option in known, suggestion
     for verb in VERB_SYNONYMS:
         assert verb.split()[0] in main.SUMMARIES or verb.startswith("--")
