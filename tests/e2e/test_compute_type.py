@@ -153,7 +153,7 @@ def test_split_keeps_white_space_between_sentences(run, tmp_path):
     assert answer.stdout == "  two dogs play a cat sits\n\n\ta cat sits   two dogs .\n"
     german = process("-m", "dragoman", "translate", run, "--language", "de", cwd=tmp_path, text=DOCUMENT)
     assert german.returncode == 2
-    assert "language = de has no effect without split = sentences" in german.stderr
+    assert "--language has no effect without --split. Leave it out." in german.stderr
 
 
 def test_missing_splitter_names_its_extra(run, tmp_path):
