@@ -170,9 +170,7 @@ def require_config(config: _C, *kinds: type[_C]) -> _C:
     """Return the configuration; raise TypeError where it is of no such kind."""
     if not isinstance(config, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(
-            f"config = {config!r:.60} is not a {names}. Give settings as keywords, or one of these objects."
-        )
+        raise TypeError(f"config = {config!r:.60} is no {names}. Give settings as keywords, or one of these objects.")
     return config
 
 
