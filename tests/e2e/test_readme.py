@@ -25,6 +25,7 @@ NOT_RUN = {
 SHORTENED = {
     "dragoman train --source ": " --set preset=nano --set 'training.max_steps=3'",
     "dragoman train --prepared ": " --set preset=nano --set 'training.max_steps=3'",
+    "dragoman train pairs.tsv ": " --preset nano --max-steps 3",
     "dragoman train --text ": " --set preset=gpt-nano --set 'training.max_steps=3'",
 }
 """Options added to commands so that they take seconds."""
@@ -60,6 +61,8 @@ def folder(tmp_path):
     for name, share in [("baseline", 0.4), ("system", 0.1)]:
         noisy = [[w if generator.random() > share else "Hund" for w in line] for line in targets]
         write(tmp_path / f"{name}.de", noisy)
+    sides = [(tmp_path / name).read_text(encoding="utf-8").splitlines() for name in ("train.en", "train.de")]
+    write(tmp_path / "pairs.tsv", [[f"{source}\t{target}"] for source, target in zip(*sides, strict=True)])
     write(tmp_path / "story.txt", [generator.choices(list(WORDS), k=11) for _ in range(211)])
     return tmp_path
 
