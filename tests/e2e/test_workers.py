@@ -27,7 +27,7 @@ def place(tmp_path_factory):
     write_corpus(place)
     answer = dragoman("train", *FILES, "--out", "two", *OPTIONS, *TWO, cwd=place)
     assert answer.returncode == 0, answer.stderr
-    assert answer.stderr.count("workers: 2") == 1
+    assert answer.stderr.count("training: 2 workers with 1 thread each") == 1
     assert answer.stderr.count("step 40/40") == 1
     return place
 
@@ -110,7 +110,7 @@ def restarted(place: Path, out: str, *options: str) -> str:
 
 
 def test_torchrun_is_obeyed_and_a_lost_worker_is_restarted(place):
-    assert restarted(place, "broken").count("workers: 2") == 2
+    assert restarted(place, "broken").count("training: 2 workers with 1 thread each") == 2
     assert weights(place / "broken") == weights(place / "two")
 
 
