@@ -28,12 +28,14 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?")
 _SAMPLE = 100
 """Lines that are read to find the columns with text."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_SETTINGS = re.compile(r"""\s*(["']?[\w.-]+["']?\s*:(\s|$)|[{#%]|---)""")
+"""Beginning of a configuration file: a key, a brace, a comment or a YAML directive."""
 
 
 def recognize_corpus(path: Path) -> ParallelFormat | TextFormat | None:
-    """Return the format of the first file of a corpus, or None where it is neither a corpus nor a text file by name.
+    """Return the format of the first file of a corpus, or None for a configuration file.
 
-    Raises DataError where no file matches, a file is unreadable, or the two sides cannot be told.
+    Raises DataError where no file matches, a file is unreadable or of another format, or the two sides cannot be told.
     """
     first = resolve_files(path)[0]
     ending = _ending(first)
@@ -48,20 +50,19 @@ def recognize_corpus(path: Path) -> ParallelFormat | TextFormat | None:
         return _recognize_objects(path, row)
     if ending == ".tsv" or any("\t" in line for line in lines[:1]):
         return _recognize_columns(path, [line.split("\t") for line in lines])
-    return TextFile(path=path) if ending == ".txt" else None
+    if ending == ".txt":
+        return TextFile(path=path)
+    if ending == ".csv" or (lines and not _SETTINGS.match(lines[0])):
+        raise _unknown_format(path, ending, lines)
+    return None
 
 
 def recognize_pairs(path: Path) -> ParallelFormat:
     """Return the format of a parallel corpus. Raises DataError where it is none."""
     found = recognize_corpus(path)
-    if isinstance(found, ParallelFormat):
-        return found
-    if _ending(path) == ".csv":
-        raise DataError(f"{path}: comma-separated columns cannot be read. Save it as TSV, with tabs between columns.")
-    raise DataError(
-        f"{path}: is not a file of sentence pairs: neither columns separated by tabs, nor JSON lines, nor Parquet. "
-        "Give two text files with --source and --target."
-    )
+    if not isinstance(found, ParallelFormat):
+        raise _unknown_format(path, _ending(path), [])
+    return found
 
 
 def recognize_text(path: Path) -> TextFormat:
@@ -71,6 +72,20 @@ def recognize_text(path: Path) -> TextFormat:
         if isinstance(found, TextJsonl):
             return found
     return TextFile(path=path)
+
+
+def _unknown_format(path: Path, ending: str, lines: Sequence[str]) -> DataError:
+    """Return the error for a file that contains no sentence pairs in a known format."""
+    if ending == ".csv":
+        return DataError(
+            f"{path}: comma- or semicolon-separated columns are not read. Save it as tab-separated text (TSV)."
+        )
+    if ending in (".tmx", ".xml", ".xlf", ".xliff") or any(line.lstrip().startswith("<?xml") for line in lines[:1]):
+        return DataError(f"{path}: TMX and other XML files are not read. Export it as tab-separated text (TSV).")
+    return DataError(
+        f"{path}: is not a file of sentence pairs: neither columns separated by tabs, nor JSON lines, nor Parquet. "
+        "Give two text files with --source and --target."
+    )
 
 
 def _ending(path: Path) -> str:

@@ -83,6 +83,8 @@ def test_shards_have_the_format_of_the_first(tmp_path):
     [
         ("config.yaml", "task: translation\t# a comment"),
         ("config", "task: translation"),
+        ("settings.conf", "# a comment"),
+        ("words.yml", "two dogs"),
         ("config.json", '{"preset": "tiny", "data": {"train": {"kind": "tsv"}}}'),
     ],
 )
@@ -102,7 +104,10 @@ def test_texts_are_plain_or_json_lines(tmp_path):
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [
-        ("pairs.csv", "two dogs,zwei Hunde", "comma-separated"),
+        ("pairs.csv", "two dogs,zwei Hunde", "comma- or semicolon-separated columns"),
+        ("pairs.csv", "note: two dogs; zwei Hunde", "comma- or semicolon-separated columns"),
+        ("memory.tmx", '<?xml version="1.0"?>', "TMX and other XML files are not read"),
+        ("memory", '<?xml version="1.0"?>', "Export it as tab-separated text"),
         ("train.en", "two dogs", "--source and --target"),
         ("pairs.jsonl", '{"a": "x", "b": "y", "c": "z"}', "among the fields a, b, c"),
         ("story.txt", "Once upon a time.", "is not a file of sentence pairs"),
@@ -111,3 +116,16 @@ def test_texts_are_plain_or_json_lines(tmp_path):
 def test_other_files_are_no_pairs(name, line, message, tmp_path):
     with pytest.raises(DataError, match=message):
         recognize_pairs(write(tmp_path, name, line))
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "message"),
+    [
+        ("pairs.csv", "two dogs;zwei Hunde", "semicolon"),
+        ("memory.tmx", '<?xml version="1.0"?>', "TMX"),
+        ("train.en", "two dogs", "--source and --target"),
+    ],
+)
+def test_other_files_are_no_corpora_either(name, line, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        recognize_corpus(write(tmp_path, name, line))
