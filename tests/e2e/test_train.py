@@ -288,6 +288,30 @@ def test_finished_run_is_lengthened(folder):
     refused(dragoman("train", "--resume", "run", cwd=folder), "run: the training has ended")
 
 
+def test_interrupted_run_is_ended_at_its_last_checkpoint(folder):
+    shutil.rmtree(folder / "run")
+    options = small_options(training__max_steps=1_000_000, training__num_workers=1)
+    with subprocess.Popen(
+        command("train", *FILES, "--out", "run", *options),
+        cwd=folder,
+        env=environment(folder),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("step 9/"):
+                break
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+    answer = dragoman("translate", "run", "--text", "two dogs", cwd=folder)
+    refused(answer, "run: the training has not ended. Continue it with: dragoman train --resume run.")
+    [end] = re.findall(r"Or end it at step [\d,]+: dragoman (train .*)", answer.stderr)
+    answer = dragoman(*end.split(), cwd=folder)
+    assert answer.returncode == 0, answer.stderr
+    assert dragoman("translate", "run", "--text", "two dogs", cwd=folder).returncode == 0
+
+
 def test_truncated_checkpoint_is_one_message(folder):
     run = folder / "run"
     (run / "model.safetensors").unlink()

@@ -30,7 +30,7 @@ def train(
     output_dir: Annotated[Path | None, typer.Option("--output-dir", "--out", help="Folder of the new run.")] = None,
     training: dict[str, Any],
     resume: Annotated[
-        Path | None, typer.Option(help="Continue this run, or with --max-steps or --max-epochs, train it longer.")
+        Path | None, typer.Option(help="Continue this run; --max-steps or --max-epochs changes its length.")
     ] = None,
     data_dir: options.DataDir = None,
     assignments: options.Assignments = None,

@@ -133,7 +133,8 @@ def apply_overrides(tree: Mapping[str, Any], overrides: Mapping[str, Any]) -> Tr
 def lengthen(folder: RunFolder, experiment: Experiment, changes: Tree) -> Experiment:
     """Return the experiment of a run with the new length in `changes`.
 
-    Raises ConfigError on other changes and on a length that the run has reached, and RunError without a checkpoint.
+    The number of steps of the last checkpoint ends an unfinished run there. Raises ConfigError on other changes and on
+    any other length that the run has reached, and RunError without a checkpoint.
     """
     _check_lengths(changes)
     checkpoints = CheckpointStore(folder.checkpoints, keep=1)
@@ -144,10 +145,12 @@ def lengthen(folder: RunFolder, experiment: Experiment, changes: Tree) -> Experi
         )
     longer = parse_experiment(merge_settings(experiment.model_dump(mode="json"), changes))
     progress = checkpoints.load_progress(steps[-1])
-    for key in (progress.before_end or progress).reached_limits(longer.training):
+    ends_here = not folder.is_finished() and longer.training.max_steps == progress.step > 0
+    for key in () if ends_here else (progress.before_end or progress).reached_limits(longer.training):
+        end = "" if folder.is_finished() else f", or --max-steps {progress.step} to end the training here"
         raise ConfigError(
             f"training.{key} = {getattr(longer.training, key):,}: {folder.path} has reached it after "
-            f"{progress.step:,} steps. Give a larger number."
+            f"{progress.step:,} steps. Give a larger number{end}."
         )
     return longer
 

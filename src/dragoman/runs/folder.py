@@ -141,7 +141,18 @@ class RunFolder:
         self.write_config(experiment)
 
     def has_checkpoints(self) -> bool:
-        return any(self.checkpoints.glob("[0-9]*"))
+        return self.last_step() is not None
+
+    def last_step(self) -> int | None:
+        """Return the step of the latest checkpoint."""
+        return max((int(one.name) for one in self.checkpoints.glob("[0-9]*") if one.name.isdigit()), default=None)
+
+    def how_to_finish(self) -> str:
+        """Return the commands that continue an unfinished training, or end it at its latest checkpoint."""
+        command = f"dragoman train --resume {quote(self.path)}"
+        step = self.last_step()
+        end = f". Or end it at step {step:,}: {command} --max-steps {step}" if step else ""
+        return f"Continue it with: {command}{end}"
 
     def is_finished(self) -> bool:
         """Return whether the training has ended, and was not lengthened since."""
@@ -169,9 +180,7 @@ class RunFolder:
     def check_finished(self) -> None:
         """Raise RunError if the training has not ended."""
         if not self.weights.exists():
-            raise RunError(
-                f"{self.path}: the training has not ended. Continue it with: dragoman train --resume {quote(self.path)}"
-            )
+            raise RunError(f"{self.path}: the training has not ended. {self.how_to_finish()}")
 
     def open(self, path: Path) -> "RunFolder":
         """Return the folder of another run."""

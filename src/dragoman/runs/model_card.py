@@ -3,7 +3,7 @@
 import json
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib.metadata import version
@@ -14,6 +14,7 @@ import torch
 
 from dragoman.atomic_files import write_atomically
 from dragoman.data.tokenizers import Tokenizer
+from dragoman.errors import quote
 from dragoman.evaluation import Score
 from dragoman.evaluation.useful_scores import reasons_against
 from dragoman.html_tables import html_table
@@ -50,6 +51,8 @@ class TrainingResult:
     steps: int
     tokens: int
     """Tokens the loss was computed on."""
+    improving: bool = False
+    """Whether the length of the training ended it while its validation scores still improved."""
 
     @property
     def task(self) -> TaskDescription:
@@ -59,7 +62,7 @@ class TrainingResult:
     @property
     def low_score_note(self) -> str | None:
         """Note with reasons and a remedy if the validation scores are too low for a useful model."""
-        return low_score_note(self.scores, self.task)
+        return _low_score_note(self, self.task, run=quote(self.path))
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name}: {', '.join(map(_short, some))}" for name, some in self.scores.items())
@@ -89,11 +92,13 @@ def _short(score: Score) -> str:
     return f"{score.metric} {score.value:.2f}"
 
 
-def low_score_note(scores: Mapping[str, Sequence[Score]], task: TaskDescription) -> str | None:
-    """Return a note, with reasons and a remedy, if the validation scores are too low for a useful model."""
-    if not (reasons := reasons_against(scores.get("valid", ()))):
+def _low_score_note(result: TrainingResult, task: TaskDescription, *, run: str) -> str | None:
+    """Return a note, with reasons and remedies, if the validation scores are too low for a useful model."""
+    if not (reasons := reasons_against(result.scores.get("valid", ()))):
         return None
-    return f"The validation scores are too low for a useful {task.noun}. {'; '.join(reasons)}. {task.advice.remedy}"
+    longer = f"Train longer, because the scores still improved: dragoman train --resume {run} --max-steps "
+    remedy = f"{longer}{2 * result.steps}. {task.advice.remedy}" if result.improving else task.advice.remedy
+    return f"The validation scores are too low for a useful {task.noun}. {'; '.join(reasons)}. {remedy}"
 
 
 def write_model_card(
@@ -106,7 +111,7 @@ def write_model_card(
         f"{'An' if task.noun[0] in 'aeiou' else 'A'} {task.noun} trained with dragoman.",
         "## Scores",
         _score_table(result),
-        *([f"**{note}**"] if (note := low_score_note(result.scores, task)) else []),
+        *([f"**{note}**"] if (note := _low_score_note(result, task, run=name)) else []),
         "## Data",
         _data_section(data),
         "## Model",

@@ -217,7 +217,8 @@ def resume(
             f"dragoman train --resume {quote(folder.path)} --max-steps N"
         )
     reporter.show_choices([], device=describe_device(chosen_device))
-    if overrides and depends_on_length(experiment.training.schedule):
+    ends_here = experiment.training.max_steps == folder.last_step()
+    if overrides and not ends_here and depends_on_length(experiment.training.schedule):
         reporter.show_line(
             f"note: from the next step on, the learning rate is that of the {experiment.training.schedule.kind} "
             "schedule over the new length"
@@ -338,7 +339,15 @@ def train_and_score(
         callback(selection)
         scores = _final_scores(setup, state.progress.step, interrupted)
     progress, weights = state.progress, setup.export_weights(selected)
-    result = TrainingResult(folder.path, selection.selected, scores, progress.seconds, progress.step, progress.tokens)
+    result = TrainingResult(
+        folder.path,
+        selection.selected,
+        scores,
+        seconds=progress.seconds,
+        steps=progress.step,
+        tokens=progress.tokens,
+        improving=progress.is_improving(config),
+    )
     write_scores(folder, result)
     parameters = sum(tensor.numel() for tensor in weights.values())
     sample = setup.write_sample() if setup.write_sample else None

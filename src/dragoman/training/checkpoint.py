@@ -77,6 +77,11 @@ class Progress(BaseModel):
         }
         return [key for key, count in counts.items() if (limit := getattr(config, key)) is not None and count >= limit]
 
+    def is_improving(self, config: TrainingConfig) -> bool:
+        """Return whether the best validation is in the last third of the training, and patience did not end it."""
+        is_recent = self.best is not None and self.best.step * 3 > self.step * 2
+        return is_recent and "patience" not in self.reached_limits(config)
+
     def replace(self, **changes: Any) -> "Progress":
         """Return a copy with these changes."""
         return self.model_copy(update=changes)

@@ -300,6 +300,12 @@ def test_run_is_lengthened_in_steps_or_epochs(ended):
     assert lengthened(ended, max_epochs=9, max_steps=99, patience=None) == (99, 9, None)
 
 
+def test_unfinished_run_is_ended_at_its_last_checkpoint(ended):
+    assert lengthened(ended, max_steps=60) == (60, None, 2)
+    with pytest.raises(ConfigError, match=r"Give a larger number, or --max-steps 60 to end the training here\.$"):
+        lengthened(ended, max_steps=59, patience=None)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -310,6 +316,7 @@ def test_run_is_lengthened_in_steps_or_epochs(ended):
     ],
 )
 def test_run_cannot_be_lengthened_so(ended, changes, message):
+    ended.weights.touch()
     with pytest.raises(ConfigError, match=message):
         lengthened(ended, **changes)
 

@@ -12,10 +12,11 @@ import torch
 from dragoman.atomic_files import WriteError
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.errors import DataError, RunError
+from dragoman.evaluation import Score
 from dragoman.nn.cpu_training_ops import without_cpu_ops
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.model_card import collect_environment, environment_changes
+from dragoman.runs.model_card import TrainingResult, collect_environment, environment_changes
 from dragoman.runs.train import _explain_resuming
 from tests.small_runs import hashes
 
@@ -200,3 +201,13 @@ def test_failed_write_names_the_command_that_continues(folder, has_checkpoint, n
     assert message.endswith(f"continue with: dragoman train --resume {folder.path}") == has_checkpoint
     if number == errno.ENOSPC:
         assert "ree some space" in message
+
+
+@pytest.mark.parametrize("improving", [False, True])
+def test_longer_training_is_the_first_remedy_while_scores_improve(tmp_path, improving):
+    RunFolder(tmp_path).write_config(EXPERIMENT)
+    score = Score("BLEU", 2.0, "", "", higher_is_better=True)
+    result = TrainingResult(tmp_path, "last", {"valid": [score]}, 9.0, 300, 99, improving=improving)
+    longer = f"Train longer, because the scores still improved: dragoman train --resume {tmp_path} --max-steps 600. Add"
+    assert (longer in str(result.low_score_note)) == improving
+    assert "Add pairs" in str(result.low_score_note)

@@ -10,6 +10,7 @@ from dragoman.errors import RunError
 from dragoman.models.weight_storage import save_tensors
 from dragoman.training import checkpoint as checkpoint_module
 from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress
+from dragoman.training.config import TranslationTrainingConfig
 
 
 def checkpoint(update: int, *, regular: tuple[int, ...] = (), best: int | None = None, average: bool = False):
@@ -33,6 +34,15 @@ def checkpoint(update: int, *, regular: tuple[int, ...] = (), best: int | None =
 @pytest.fixture(params=[False, True], ids=["at once", "behind"])
 def checkpoints(tmp_path, request) -> CheckpointStore:
     return CheckpointStore(tmp_path / "checkpoints", keep=2, asynchronous=request.param)
+
+
+@pytest.mark.parametrize(
+    ("best", "stale", "improving"), [(61, 3, True), (60, 3, False), (90, 0, True), (61, 4, False), (None, 0, False)]
+)
+def test_training_whose_best_validation_is_recent_improves(best, stale, improving):
+    progress = checkpoint(90, best=best).progress.replace(stale_validations=stale)
+    config = TranslationTrainingConfig(max_steps=90, patience=4)
+    assert progress.is_improving(config) == improving
 
 
 def test_asynchronous_write_copies_the_state(tmp_path, monkeypatch):
