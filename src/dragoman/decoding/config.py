@@ -3,20 +3,28 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, PositiveInt, field_validator, model_validator
+from pydantic import ConfigDict, Field, PositiveInt, Strict, field_validator, model_validator
 
 from dragoman.config import Config, parse
 
-MAX_BEAM_SIZE = 2**20
-"""Hypotheses per beam; more never fit into memory."""
+MAX_BEAM_SIZE = 1000
+"""Hypotheses per beam; more need minutes per sentence and are no better, so that a service can pass the option on."""
 MAX_LENGTH_PENALTY = 20.0
 """Largest exponent of a length penalty; all scores stay normal numbers of float64 up to it."""
 DEFAULT_PENALTIES = {"average": 1.0, "gnmt": 0.6, "none": 0.0}
 
 LengthPenaltyKind = Literal["average", "gnmt", "none"]
 DecodingMethod = Literal["beam_search", "mbr"]
+Real = Annotated[float, Strict(False)]
+"""Number, also as text, which YAML makes of `1e-2`."""
+
+
+class _StrictConfig(Config):
+    """Settings that Python programs give: a truth value or text is no integer."""
+
+    model_config = ConfigDict(strict=True)
 
 
 @dataclass(frozen=True)
@@ -35,12 +43,17 @@ class LengthPenalty:
 AVERAGE_LOG_PROB = LengthPenalty()
 
 
-class DecodingConfig(Config):
-    """Beam search: beam, ranking and length limits. Lengths do not count the end symbol."""
+class DecodingConfig(_StrictConfig):
+    """Beam search: beam, ranking and length limits.
+
+    Length limits do not count the end symbol, and the length penalty does.
+    """
 
     beam_size: PositiveInt = Field(default=5, le=MAX_BEAM_SIZE, description="hypotheses per sentence; 1 is greedy")
-    n_best: PositiveInt = Field(default=1, description="hypotheses returned per sentence; at most beam_size")
-    length_penalty: float | None = Field(
+    n_best: PositiveInt = Field(
+        default=1, le=MAX_BEAM_SIZE, description="hypotheses returned per sentence; at most beam_size"
+    )
+    length_penalty: Real | None = Field(
         default=None,
         le=MAX_LENGTH_PENALTY,
         description="exponent of the length penalty, not negative; by default 1 for average and 0.6 for gnmt",
@@ -52,12 +65,12 @@ class DecodingConfig(Config):
     method: DecodingMethod = Field(
         default="beam_search", description="return the hypotheses of best score, or by minimum Bayes risk (mbr)"
     )
-    mbr_temperature: float = Field(
+    mbr_temperature: Real = Field(
         default=1.0, ge=0.01, le=100, description="divides log-probabilities for mbr; higher is closer to uniform"
     )
     min_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
     max_length: PositiveInt = Field(default=2000, description="most tokens of an output, for any source")
-    max_length_ratio: float = Field(default=2.0, ge=0, description="most output tokens per source token")
+    max_length_ratio: Real = Field(default=2.0, ge=0, description="most output tokens per source token")
     max_length_offset: int = Field(default=20, ge=0, description="added to max_length_ratio times the source length")
     allow_unk: bool = Field(default=True, description="allow the unknown symbol in outputs")
 
@@ -104,20 +117,20 @@ MIN_TEMPERATURE = 1e-4
 """Logits divided by a lower temperature, 0 apart, overflow."""
 
 
-class SamplingConfig(Config):
+class SamplingConfig(_StrictConfig):
     """Sampling of outputs; the filters apply in this order."""
 
-    repetition_penalty: float = Field(
+    repetition_penalty: Real = Field(
         default=1.0, ge=0.01, le=100, description="divides logits of tokens already used; 1: none"
     )
     no_repeat_ngram_size: PositiveInt | None = Field(default=None, description="n-grams of this size never repeat")
-    temperature: float = Field(default=1.0, ge=0, description="divides logits; 0 takes the most probable token")
+    temperature: Real = Field(default=1.0, ge=0, description="divides logits; 0 takes the most probable token")
     top_k: PositiveInt | None = Field(default=None, description="sample from this many most probable tokens")
-    top_p: float | None = Field(
+    top_p: Real | None = Field(
         default=None, gt=0, le=1, description="sample from the fewest tokens with this total probability; 1: off"
     )
-    min_p: float | None = Field(default=None, gt=0, le=1, description="least probability, relative to the greatest")
-    typical_p: float | None = Field(
+    min_p: Real | None = Field(default=None, gt=0, le=1, description="least probability, relative to the greatest")
+    typical_p: Real | None = Field(
         default=None, gt=0, le=1, description="sample from the most typical tokens with this total probability; 1: off"
     )
     min_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
@@ -151,12 +164,12 @@ class SamplingConfig(Config):
         return self
 
 
-class AnswerConfig(Config):
+class AnswerConfig(_StrictConfig):
     """Choice of answers."""
 
     n_best: PositiveInt = Field(1, description="answers returned per question, best first")
     max_answer_length: PositiveInt = Field(30, description="most tokens of an answer")
-    no_answer_threshold: float | None = Field(
+    no_answer_threshold: Real | None = Field(
         None,
         description="return no answer where its log-probability exceeds that of the best answer by more than this; "
         "none: always return an answer",
