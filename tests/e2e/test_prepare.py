@@ -111,7 +111,7 @@ def test_ray_writes_the_same_files(prepared):
 ASKED = {
     "existing folder": ((*SHARDS, "--out", "ready"), ["ready: exists, and corpora are never overwritten"]),
     "no corpus": (("--out", "new"), ["No corpus. Give --source and --target"]),
-    "one side": (("--source", "part.0.en", "--out", "new"), ["The train corpus needs both sides"]),
+    "one side": (("--source", "part.0.en", "--out", "new"), ["--source part.0.en is one side", "--target too"]),
     "no file": (("--source", "x.*", "--target", "y.*", "--out", "new"), ["x.*: no file matches"]),
     "other files": (("--source", "part.*.en", "--target", "part.0.de", "--out", "new"), ["part.*.en is 2 files"]),
     "a prepared corpus": (

@@ -146,7 +146,10 @@ WRONG_OPTIONS = {
         ["--set", "training.batch_tokens=5"],
         ["exceed the budget of 5", "training.batch_tokens"],
     ),
-    "one side": (["--valid-source", "train.en"], ["The valid corpus needs both sides"]),
+    "one side": (
+        ["--valid-source", "train.en"],
+        ["--valid-source train.en is one side", "--valid-target too", "--valid-pairs for"],
+    ),
     "a folder of data without a file": (["--data", "elsewhere"], ["--data has no effect"]),
 }
 

@@ -77,14 +77,15 @@ def _corpus_tree(given: Mapping[str, str], prefix: str) -> Tree:
     if pairs is not None and (source is not None or target is not None):
         raise ConfigError(f"{option}pairs contains both sides. Leave {option}source and {option}target out.")
     if (source is None) != (target is None):
+        side, missing = ("source", "target") if target is None else ("target", "source")
         raise ConfigError(
-            f"The {'valid' if prefix else 'train'} corpus needs both sides. Give {option}source and {option}target, "
-            "aligned line by line."
+            f"{option}{side} {source or target} is one side of a corpus. Give {option}{missing} too, aligned line by "
+            f"line, or {option}pairs for a file with both sides."
         )
     if source is not None:
         return {"kind": "files", "source": source, "target": target}
     if pairs is not None:
-        return _dump(recognize_pairs(Path(pairs)))
+        return _dump(recognize_pairs(Path(pairs), options=(f"{option}source", f"{option}target")))
     return {} if text is None else _dump(recognize_text(Path(text)))
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import keys_of, merge, to_yaml
-from dragoman.errors import ConfigError, RunError
+from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.runs.config import (
     apply_overrides,
     apply_preset,
+    corpus_settings,
     lengthen,
     merge_settings,
     nest,
@@ -331,3 +332,24 @@ def test_lengthening_changes_no_other_section(ended):
 def test_run_without_checkpoints_cannot_be_lengthened(tmp_path):
     with pytest.raises(RunError, match=r"has no checkpoint to continue from\. Train a new run with --init-from"):
         lengthened(RunFolder(tmp_path), max_steps=99)
+
+
+@pytest.mark.parametrize(
+    ("corpora", "message"),
+    [
+        ({"source": "pairs.tsv"}, "--source pairs.tsv is one side of a corpus. Give --target too, .* or --pairs for"),
+        (
+            {"valid_target": "v.de"},
+            "--valid-target v.de is one side .* Give --valid-source too, .* or --valid-pairs for",
+        ),
+    ],
+)
+def test_missing_side_is_named_with_its_value(corpora, message):
+    with pytest.raises(ConfigError, match=message):
+        corpus_settings(corpora)
+
+
+def test_wrong_file_of_validation_pairs_names_its_options(tmp_path):
+    (tmp_path / "valid.en").write_text("two dogs\n", encoding="utf-8")
+    with pytest.raises(DataError, match="Give two text files with --valid-source and --valid-target"):
+        corpus_settings({"valid_pairs": tmp_path / "valid.en"})

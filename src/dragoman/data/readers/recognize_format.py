@@ -24,6 +24,8 @@ TextFormat = TextFile | TextJsonl
 
 SIDE_NAMES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 """Names of the two sides in JSON objects, Parquet columns and header lines."""
+SIDE_OPTIONS = ("--source", "--target")
+"""Options for a corpus in two files."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?")
 _SAMPLE = 100
 """Lines that are read to find the columns with text."""
@@ -32,10 +34,11 @@ _SETTINGS = re.compile(r"""\s*(["']?[\w.-]+["']?\s*:(\s|$)|[{#%]|---)""")
 """Beginning of a configuration file: a key, a brace, a comment or a YAML directive."""
 
 
-def recognize_corpus(path: Path) -> ParallelFormat | TextFormat | None:
+def recognize_corpus(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> ParallelFormat | TextFormat | None:
     """Return the format of the first file of a corpus, or None for a configuration file.
 
-    Raises DataError where no file matches, a file is unreadable or of another format, or the two sides cannot be told.
+    Raises DataError where no file matches, a file is unreadable or of another format, or the two sides cannot be told;
+    it names the `options` for two files.
     """
     first = resolve_files(path)[0]
     ending = _ending(first)
@@ -53,15 +56,15 @@ def recognize_corpus(path: Path) -> ParallelFormat | TextFormat | None:
     if ending == ".txt":
         return TextFile(path=path)
     if ending == ".csv" or (lines and not _SETTINGS.match(lines[0])):
-        raise _unknown_format(path, ending, lines)
+        raise _unknown_format(path, ending, lines, options)
     return None
 
 
-def recognize_pairs(path: Path) -> ParallelFormat:
-    """Return the format of a parallel corpus. Raises DataError where it is none."""
-    found = recognize_corpus(path)
+def recognize_pairs(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> ParallelFormat:
+    """Return the format of a parallel corpus. Raises DataError, which names the `options` for two files, for others."""
+    found = recognize_corpus(path, options=options)
     if not isinstance(found, ParallelFormat):
-        raise _unknown_format(path, _ending(path), [])
+        raise _unknown_format(path, _ending(path), [], options)
     return found
 
 
@@ -74,7 +77,7 @@ def recognize_text(path: Path) -> TextFormat:
     return TextFile(path=path)
 
 
-def _unknown_format(path: Path, ending: str, lines: Sequence[str]) -> DataError:
+def _unknown_format(path: Path, ending: str, lines: Sequence[str], options: tuple[str, str]) -> DataError:
     """Return the error for a file that contains no sentence pairs in a known format."""
     if ending == ".csv":
         return DataError(
@@ -84,7 +87,7 @@ def _unknown_format(path: Path, ending: str, lines: Sequence[str]) -> DataError:
         return DataError(f"{path}: TMX and other XML files are not read. Export it as tab-separated text (TSV).")
     return DataError(
         f"{path}: is not a file of sentence pairs: neither columns separated by tabs, nor JSON lines, nor Parquet. "
-        "Give two text files with --source and --target."
+        f"Give two text files with {' and '.join(options)}."
     )
 
 
