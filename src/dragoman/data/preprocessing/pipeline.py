@@ -51,6 +51,7 @@ from dragoman.data.readers.parallel import (
     corpus_shards,
     read_corpus,
 )
+from dragoman.data.readers.recognize_format import corpus_notes
 from dragoman.data.splits import default_valid_size
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
@@ -162,8 +163,12 @@ def cache_key_fields(settings: DataConfig) -> Tree:
 
 def corpus_files(settings: DataConfig) -> list[Path]:
     """Return the files of all corpora of a run."""
+    return [path for corpus in _all_corpora(settings) for path in corpus_paths(corpus)]
+
+
+def _all_corpora(settings: DataConfig) -> list[ParallelCorpus]:
     corpora = [*settings.train_corpora, settings.valid, settings.test]
-    return [path for corpus in corpora if corpus is not None for path in corpus_paths(corpus)]
+    return [corpus for corpus in corpora if corpus is not None]
 
 
 @contextmanager
@@ -239,6 +244,7 @@ def clean_in_blocks(
         TextStore.build(work / "valid", chain.from_iterable(examples))
         _require_training_examples(len(texts), of=report.kept, held_out=valid_size)
     test = None if settings.test is None else TextStore(work / "test")
+    notes += chain.from_iterable(map(corpus_notes, _all_corpora(settings)))
     all_notes = tuple(warnings.messages() + notes + _leak_notes(report, settings, where=where))
     ends = tuple(lines[count] for count in accumulate(map(len, shards)))
     folders = tuple(task.shard for task in tasks)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -10,6 +10,8 @@ from typing import Any
 
 from dragoman.data.readers.line_reader import open_binary, read_lines
 from dragoman.data.readers.parallel import (
+    ParallelCorpus,
+    ParallelFiles,
     ParallelJsonl,
     ParallelParquet,
     ParallelTsv,
@@ -24,11 +26,106 @@ TextFormat = TextFile | TextJsonl
 
 SIDE_NAMES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 """Names of the two sides in JSON objects, Parquet columns and header lines."""
+LANGUAGE_NAMES = frozenset(
+    [
+        "afrikaans",
+        "albanian",
+        "amharic",
+        "arabic",
+        "armenian",
+        "azerbaijani",
+        "basque",
+        "belarusian",
+        "bengali",
+        "bosnian",
+        "breton",
+        "bulgarian",
+        "burmese",
+        "catalan",
+        "chinese",
+        "croatian",
+        "czech",
+        "danish",
+        "dutch",
+        "english",
+        "estonian",
+        "finnish",
+        "french",
+        "galician",
+        "georgian",
+        "german",
+        "greek",
+        "gujarati",
+        "hausa",
+        "hebrew",
+        "hindi",
+        "hungarian",
+        "icelandic",
+        "igbo",
+        "indonesian",
+        "irish",
+        "italian",
+        "japanese",
+        "kannada",
+        "kazakh",
+        "khmer",
+        "korean",
+        "kurdish",
+        "kyrgyz",
+        "lao",
+        "latin",
+        "latvian",
+        "lithuanian",
+        "luxembourgish",
+        "macedonian",
+        "malay",
+        "malayalam",
+        "maltese",
+        "maori",
+        "marathi",
+        "mongolian",
+        "nepali",
+        "norwegian",
+        "pashto",
+        "persian",
+        "polish",
+        "portuguese",
+        "punjabi",
+        "romanian",
+        "russian",
+        "serbian",
+        "sinhala",
+        "slovak",
+        "slovenian",
+        "somali",
+        "spanish",
+        "swahili",
+        "swedish",
+        "tagalog",
+        "tamil",
+        "telugu",
+        "thai",
+        "tibetan",
+        "turkish",
+        "ukrainian",
+        "urdu",
+        "uzbek",
+        "vietnamese",
+        "welsh",
+        "xhosa",
+        "yoruba",
+        "zulu",
+    ]
+)
+"""English names of languages in header lines."""
 SIDE_OPTIONS = ("--source", "--target")
 """Options for a corpus in two files."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?")
-_SAMPLE = 100
-"""Lines that are read to find the columns with text."""
+_REMARK = re.compile(r"\s*\(.*\)$")
+SAMPLE = 100
+"""Lines that are read to recognize a format."""
+MOST = 0.9
+"""Share of lines that shows a format in spite of exceptions."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _SETTINGS = re.compile(r"""\s*(["']?[\w.-]+["']?\s*:(\s|$)|[{#%]|---)""")
 """Beginning of a configuration file: a key, a brace, a comment or a YAML directive."""
@@ -48,7 +145,7 @@ def recognize_corpus(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> 
         if stream.read(4) == b"PAR1":
             source, target = _choose_sides(parquet_text_columns(first), first, "columns")
             return ParallelParquet(path=path, source_column=source, target_column=target)
-    lines = [line for _, line in islice(read_lines(first), _SAMPLE) if line.strip()]
+    lines = [line for _, line in islice(read_lines(first), SAMPLE) if line.strip()]
     if lines and (row := _parse_row(lines[0])) is not None:
         return _recognize_objects(path, row)
     if ending == ".tsv" or any("\t" in line for line in lines[:1]):
@@ -75,6 +172,47 @@ def recognize_text(path: Path) -> TextFormat:
         if isinstance(found, TextJsonl):
             return found
     return TextFile(path=path)
+
+
+def corpus_notes(corpus: ParallelCorpus) -> Iterator[str]:
+    """Describe what is read where a corpus may have another format: columns in a text, or unread columns and lines."""
+    if isinstance(corpus, ParallelFiles):
+        for path in (resolve_files(side)[0] for side in (corpus.source, corpus.target)):
+            if note := tabs_note(path, (line for _, line in islice(read_lines(path), SAMPLE))):
+                yield f"{note}; a file with both sides goes to --pairs"
+    elif isinstance(corpus, ParallelTsv):
+        yield from _column_notes(resolve_files(corpus.path)[0], corpus)
+
+
+def tabs_note(name: Path | str, lines: Iterable[str]) -> str | None:
+    """Describe a text whose first lines nearly all contain a tab, such as a file with several columns."""
+    with_tab = ["\t" in line for line in lines]
+    if not sum(with_tab) > MOST * len(with_tab):
+        return None
+    return f"{name}: {sum(with_tab):,} of the first {len(with_tab):,} lines contain a tab, and are read as one text"
+
+
+def _column_notes(path: Path, corpus: ParallelTsv) -> Iterator[str]:
+    """Describe unread columns, and a first line that is, or may be, a header."""
+    columns = (corpus.source_column, corpus.target_column)
+    rows = [line.split("\t") for _, line in islice(read_lines(path), SAMPLE)]
+    if not rows or len(rows[0]) < max(columns):
+        return
+    if len(rows[0]) > 2:
+        yield f"{path}: of {len(rows[0])} columns, {columns[0]} and {columns[1]} are read as source and target"
+    names = [rows[0][column - 1] for column in columns]
+    first = f"{path}: the first line ({' | '.join(names)})"
+    if corpus.header:
+        yield f"{first} is read as the names of the columns"
+    elif len(rows) > 1 and _may_be_header(rows):
+        yield f"{first} is read as a pair of texts; if it names the columns, remove it"
+
+
+def _may_be_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether each cell of the first row is a short name, and nearly all rows below have a longer text."""
+    longest = [max(len(cell.split()) for cell in row) for row in rows]
+    is_name = all(cell.strip() and cell.strip()[-1].isalnum() for cell in rows[0])
+    return is_name and longest[0] <= 2 and sum(words > 2 for words in longest[1:]) > MOST * (len(rows) - 1)
 
 
 def _unknown_format(path: Path, ending: str, lines: Sequence[str], options: tuple[str, str]) -> DataError:
@@ -114,18 +252,31 @@ def _recognize_objects(path: Path, row: dict[str, Any]) -> ParallelJsonl | TextJ
 
 
 def _recognize_columns(path: Path, rows: Sequence[Sequence[str]]) -> ParallelTsv:
-    """Return the first two columns that contain letters, and whether the first row names them."""
+    """Return the columns that the first row names, or else the first two that contain letters."""
+    named = _named_columns(rows[0])
     width = min((len(row) for row in rows), default=0)
-    textual = [place for place in range(width) if any(any(map(str.isalpha, row[place])) for row in rows)]
-    first, second = textual[:2] if len(textual) >= 2 else (0, 1)
-    header = width > 1 and _is_header(rows[0][first], rows[0][second])
+    texts = rows[1:] or rows  # the first row may be a header
+    textual = [place for place in range(width) if any(any(map(str.isalpha, row[place])) for row in texts)]
+    first, second = named or (textual[:2] if len(textual) >= 2 else (0, 1))
+    header = named is not None or (width > 1 and _are_codes(rows[0][first], rows[0][second]))
     return ParallelTsv(path=path, source_column=first + 1, target_column=second + 1, header=header)
 
 
-def _is_header(source: str, target: str) -> bool:
-    names = (source.strip().lower(), target.strip().lower())
-    are_languages = all(_LANGUAGE.fullmatch(one.strip()) for one in (source, target)) and source != target
-    return names in SIDE_NAMES or are_languages
+def _named_columns(row: Sequence[str]) -> tuple[int, int] | None:
+    """Return the places of the two sides in a header line: source and target, or two languages."""
+    names = [cell.strip().lower() for cell in row]
+    for source, target in SIDE_NAMES:
+        if {source, target} <= {*names}:
+            return names.index(source), names.index(target)
+    languages = {name: place for place, name in enumerate(names) if _REMARK.sub("", name) in LANGUAGE_NAMES}
+    if len(languages) != 2:
+        return None
+    first, second = languages.values()
+    return first, second
+
+
+def _are_codes(source: str, target: str) -> bool:
+    return all(_LANGUAGE.fullmatch(one.strip()) for one in (source, target)) and source != target
 
 
 def _choose_sides(names: Sequence[str], path: Path, what: str) -> tuple[str, str]:

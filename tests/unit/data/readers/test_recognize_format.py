@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.readers.parallel import ParallelJsonl, ParallelParquet, ParallelTsv, read_corpus
+from dragoman.data.readers.parallel import ParallelFiles, ParallelJsonl, ParallelParquet, ParallelTsv, read_corpus
 from dragoman.data.readers.plain_text import TextFile, TextJsonl
-from dragoman.data.readers.recognize_format import recognize_corpus, recognize_pairs, recognize_text
+from dragoman.data.readers.recognize_format import corpus_notes, recognize_corpus, recognize_pairs, recognize_text
 from dragoman.errors import DataError
 
 ROW = {"source": "two dogs", "target": "zwei Hunde"}
@@ -36,6 +36,13 @@ def test_columns_are_recognized_whatever_the_name(name, tmp_path):
         (["en\tde", "two dogs\tzwei Hunde"], {"header": True}),
         (["17\ttwo dogs\t19\tzwei Hunde", "23\ta cat\t29\teine Katze"], {"source_column": 2, "target_column": 4}),
         (["two dogs\tzwei Hunde\tCC-BY"], {}),
+        (["English\tGerman\tNote", "two dogs\tzwei Hunde\tok"], {"header": True}),
+        (
+            ["Note\tEnglish (UK)\tGerman", "ok\ttwo dogs\tzwei Hunde"],
+            {"source_column": 2, "target_column": 3, "header": True},
+        ),
+        (["No\ten\tde", "17\ttwo dogs\tzwei Hunde"], {"source_column": 2, "target_column": 3, "header": True}),
+        (["French toast\tzwei Scheiben", "a cat\teine Katze"], {}),
         (["two\tzwei"], {}),
     ],
 )
@@ -129,3 +136,39 @@ def test_other_files_are_no_pairs(name, line, message, tmp_path):
 def test_other_files_are_no_corpora_either(name, line, message, tmp_path):
     with pytest.raises(DataError, match=message):
         recognize_corpus(write(tmp_path, name, line))
+
+
+@pytest.mark.parametrize(
+    ("lines", "notes"),
+    [
+        (["two dogs\tzwei Hunde", "a cat\teine Katze"], []),
+        (
+            ["English\tGerman\tNote", "two dogs\tzwei Hunde\tok"],
+            [
+                "of 3 columns, 1 and 2 are read as source and target",
+                "the first line (English | German) is read as the names of the columns",
+            ],
+        ),
+        (
+            ["Phrase\tInhalt", *["two dogs run\tzwei Hunde laufen"] * 5],
+            ["the first line (Phrase | Inhalt) is read as a pair of texts; if it names the columns, remove it"],
+        ),
+        (["dog\tHund", "cat\tKatze"], []),
+        (["Yes.\tJa.", *["two dogs run\tzwei Hunde laufen"] * 5], []),
+        ([], []),
+    ],
+)
+def test_unread_columns_and_headers_are_noted(lines, notes, tmp_path):
+    path = write(tmp_path, "pairs.tsv", *lines)
+    found = ParallelTsv(path=path) if not lines else recognize_pairs(path)
+    assert [*corpus_notes(found)] == [f"{path}: {note}" for note in notes]
+
+
+def test_text_file_with_columns_is_noted(tmp_path):
+    columns = write(tmp_path, "heldout.tsv", *["two dogs\tzwei Hunde"] * 19, "no tab")
+    plain = write(tmp_path, "plain.de", "a tab\there", *["zwei Hunde"] * 19)
+    (note,) = corpus_notes(ParallelFiles(source=plain, target=columns))
+    assert note == (
+        f"{columns}: 19 of the first 20 lines contain a tab, and are read as one text; "
+        "a file with both sides goes to --pairs"
+    )
