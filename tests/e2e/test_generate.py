@@ -188,7 +188,7 @@ def test_beam_size_searches(generator, capsys):
         (["--temperature", "0", "--seed", "5"], "--seed has no effect with --temperature 0"),
         (["--temperature", "0", "--top-p", "0.5"], "top_p has no effect with temperature = 0"),
         (["--temperature", "0", "--n-best", "2"], "temperature = 0 all samples are the same"),
-        (["--top-p", "1.5"], "top_p = 1.5"),
+        (["--top-p", "1.5"], "--top-p 1.5: must be at most 1"),
         (["--min-length", "300"], "min_length = 300 is above max_new_tokens = 256"),
         (["--stream", "--n-best", "2"], "--stream prints a single sampled text"),
         (["--stream", "--format", "jsonl"], "--stream prints a single sampled text"),

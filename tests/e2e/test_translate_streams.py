@@ -66,11 +66,16 @@ def test_closed_pipe_ends_translate_quietly(run, tmp_path):
 @pytest.mark.parametrize(
     ("output", "number"), [("-", signal.SIGINT), ("target", signal.SIGINT), ("target", signal.SIGTERM)]
 )
-def test_interrupted_translation_leaves_no_partial_file(run, tmp_path, output, number):
+def test_interrupted_translation_keeps_its_lines_apart(run, tmp_path, output, number):
     with translating(run, "--output", output) as process:
         process.stdin.write(text(MANY))  # more than is read ahead, so `write` returns after some translations
         process.stdin.flush()
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (128 + number, "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+    assert process.returncode == 128 + number
+    assert err.count("\n") == (0 if output == "-" else 1)
+    kept = [] if output == "-" else ["target.partial"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", *kept]
+    if kept:
+        lines = (tmp_path / "target.partial").read_text(encoding="utf-8").count("\n")
+        assert f"{lines:,} lines" in err
