@@ -91,7 +91,7 @@ def test_targets_that_the_tokenizer_changes_are_noted(runs):
         assert all(f"- {note}\n" in run.model_card.read_text(encoding="utf-8") for note in notes[name])
     assert notes["faithful"] == []
     assert [note.split(", so no")[0] for note in notes["folding"]] == [
-        "tokenizer.whitespace = collapse changes 60 of 60 validation targets",
+        "tokenizer.whitespace = collapse changes 60 of 60 validation targets (no-break space)",
         "tokenizer.casing = lower changes 60 of 60 validation targets",
     ]
 

@@ -82,7 +82,8 @@ def _show(summary: PreparedSummary, output_dir: Path) -> None:
         show_line(f"note: {note}")
     if summary.left_out:
         show_line(f"note: {summary.left_out:,} pairs have more tokens than the limits and were left out")
-    sizes = f"{summary.pairs:,} training pairs in {summary.shards:,} shards, {summary.valid:,} validation pairs"
+    shards = "1 shard" if summary.shards == 1 else f"{summary.shards:,} shards"
+    sizes = f"{summary.pairs:,} training pairs in {shards}, {summary.valid:,} validation pairs"
     if summary.test is not None:
         sizes += f", {summary.test:,} test pairs"
     show_line(f"{output_dir}: {sizes}; vocabulary {summary.vocabulary:,}. Train on it with:")

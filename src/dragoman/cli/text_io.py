@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from contextlib import closing, contextmanager
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -32,10 +32,22 @@ def read_input(name: str, warnings: ReadWarnings) -> Iterator[str]:
     """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number."""
     if name == STANDARD:
         numbered = line_reader.read_stream_lines(sys.stdin.buffer, Path("standard input"), warnings)
-        numbered = _prompt(numbered) if is_typed(name) else numbered
+        if is_typed(name):
+            return (text for _, text in _prompt(numbered))
     else:
         numbered = line_reader.read_lines(Path(name), warnings)
-    return (text for _, text in numbered)
+    return _warn_of_columns((text for _, text in numbered), "standard input" if name == STANDARD else name)
+
+
+def _warn_of_columns(lines: Iterator[str], name: str) -> Iterator[str]:
+    """Yield the lines; warn if the first ones have several columns."""
+    first = []
+    for line in islice(lines, line_reader.SAMPLE):
+        first.append(line)
+        yield line
+    if note := line_reader.tabs_note(name, first):
+        messages.show_warning(f"{note}; cut -f1 gives the first column")
+    yield from lines
 
 
 def read_given(texts: Sequence[str] | None, name: str, warnings: ReadWarnings) -> Iterable[str]:

@@ -77,8 +77,7 @@ def prepare_parallel_data(
     another run. Raises DataError on unusable texts, and RunError
     if a corpus has changed since the run started.
     """
-    report("reading and cleaning the corpus")
-    texts = prepare_data(data, task.cache_dir(), seed=seed)
+    texts = prepare_data(data, task.cache_dir(), seed=seed, report=report)
     task.check_unchanged(texts.fingerprints, folder)
     features = _prepare_source_features(data, texts, report=report)
     sample = texts.train.sample(data.tokenizer_sample_size, seed=seed)

@@ -1,7 +1,8 @@
 """Translation, and other tasks with a source and a target text."""
 
+import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, zip_longest
@@ -42,10 +43,13 @@ MAX_VALID_LENGTH = 2048
 MIN_CHANGED_TARGETS = 0.01
 """Share of validation targets that a tokenizer may change without a note, about the noise of exact match."""
 NORMALIZATION_REMEDIES = {
-    "whitespace": "set tokenizer.whitespace=keep for a model that writes no-break spaces",
+    "whitespace": "set tokenizer.whitespace=keep for a model that writes them",
     "casing": "set tokenizer.casing=preserve, or a metric with lowercase: true",
     "normalization": "set tokenizer.normalization=none, or write the targets in this Unicode form",
 }
+
+SPACE_NAMES = {"\t": "tab", "\x0b": "vertical tab", "\x0c": "form feed", "\r": "carriage return", "\x85": "next line"}
+"""Names of white space that Unicode does not name."""
 
 
 @final
@@ -155,12 +159,19 @@ def _normalization_notes(pairs: ParallelData) -> Iterator[str]:
     for key, remedy in NORMALIZATION_REMEDIES.items():
         value = getattr(pairs.tokenizer.target.normalizer, key)
         normalizer = replace(faithful, **{key: value})
-        changed = sum(normalizer.normalize(target) != target for target in targets)
-        if changed >= MIN_CHANGED_TARGETS * len(targets):
+        changed = [target for target in targets if normalizer.normalize(target) != target]
+        if len(changed) >= MIN_CHANGED_TARGETS * len(targets):
+            which = f" ({', '.join(_space_names(changed))})" if key == "whitespace" else ""
             yield (
-                f"tokenizer.{key} = {value} changes {changed:,} of {len(targets):,} validation targets, so no "
-                f"translation can match them exactly: {remedy}"
+                f"tokenizer.{key} = {value} changes {len(changed):,} of {len(targets):,} validation targets{which}, so "
+                f"no translation can match them exactly: {remedy}"
             )
+
+
+def _space_names(texts: Iterable[str]) -> list[str]:
+    """Return the names of the white space in texts, such as `no-break space`, apart from plain spaces."""
+    found = sorted({character for text in texts for character in text if character.isspace()} - {" "})
+    return [SPACE_NAMES.get(one) or unicodedata.name(one, f"control character {ord(one)}").lower() for one in found]
 
 
 def score_translations(

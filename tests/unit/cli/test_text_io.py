@@ -74,3 +74,13 @@ def test_a_stop_without_a_file_is_no_error_of_the_output(capsys):
     with pytest.raises(KeyboardInterrupt):
         text_io.write_lines(stopping(KeyboardInterrupt(), "a"), "-", ReadWarnings())
     assert capsys.readouterr().out == "a\n"
+
+
+@pytest.mark.parametrize(("tabs", "is_noted"), [(19, True), (3, False)])
+def test_input_with_several_columns_gives_a_warning(tabs, is_noted, tmp_path, capsys):
+    path = tmp_path / "heldout.tsv"
+    lines = ["two dogs\tzwei Hunde"] * tabs + ["no tab"] * (20 - tabs)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    assert text_io.read_all(str(path)) == lines
+    warning = f"dragoman: warning: {path}: 19 of the first 20 lines contain a tab, and are read as one text; cut -f1"
+    assert capsys.readouterr().err.startswith(warning) is is_noted

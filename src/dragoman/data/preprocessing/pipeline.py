@@ -125,10 +125,13 @@ class PreparedData(CleanedTexts):
     """Ids of the training text, if prepared."""
 
 
-def prepare_data(settings: DataConfig, cache: Path, *, seed: int) -> PreparedData:
+def prepare_data(
+    settings: DataConfig, cache: Path, *, seed: int, report: Callable[[str], None] = lambda _: None
+) -> PreparedData:
     """Return the cleaned texts, from `cache` if the same files and settings were prepared before.
 
-    `seed` draws the held-out part. Raises DataError if a corpus is unreadable or too little of it is left.
+    `seed` draws the held-out part. `report` receives a message if the texts are not in the cache. Raises
+    DataError if a corpus is unreadable or too little of it is left.
     """
     if settings.prepared_folder is not None:
         return open_prepared(settings.prepared_folder)
@@ -137,6 +140,7 @@ def prepare_data(settings: DataConfig, cache: Path, *, seed: int) -> PreparedDat
     folder = cache / f"texts-{json_fingerprint(facts)[:16]}"
 
     def build(folder: Path) -> PreparedData:
+        report("reading and cleaning the corpus")
         with new_folder(folder) as partial:
             cleaned = clean_in_blocks(settings, partial, seed=seed, runner=run_sequentially)
             remove_intermediate_files(partial)

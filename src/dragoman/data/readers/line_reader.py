@@ -7,7 +7,7 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, cast
@@ -17,6 +17,10 @@ from dragoman.errors import DataError, MissingExtraError
 
 MAX_LINE_BYTES = 64 * 2**20
 """Size above which a line is refused: the file is not text in lines."""
+SAMPLE = 100
+"""Lines that are read to recognize a format."""
+MOST = 0.9
+"""Share of lines that shows a format in spite of exceptions."""
 
 Encoding = Literal["utf-8", "latin-1"]
 WarningKind = Literal["bom", "crlf", "blank"]
@@ -109,6 +113,14 @@ def read_stream_lines(
     warnings = ReadWarnings() if warnings is None else warnings
     for number, raw in enumerate(_raw_lines(stream, name), start=1):
         yield number, _decode(raw, name, number, warnings, encoding)
+
+
+def tabs_note(name: Path | str, lines: Iterable[str]) -> str | None:
+    """Describe a text whose first lines nearly all contain a tab, such as a file with several columns."""
+    with_tab = ["\t" in line for line in lines]
+    if not sum(with_tab) > MOST * len(with_tab):
+        return None
+    return f"{name}: {sum(with_tab):,} of the first {len(with_tab):,} lines contain a tab, and are read as one text"
 
 
 def split_columns(line: str, needed: int, *, where: str, keys: tuple[str, str]) -> list[str]:

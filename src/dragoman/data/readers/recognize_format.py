@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.readers.line_reader import open_binary, read_lines
+from dragoman.data.readers.line_reader import MOST, SAMPLE, open_binary, read_lines, tabs_note
 from dragoman.data.readers.parallel import (
     ParallelCorpus,
     ParallelFiles,
@@ -122,10 +122,6 @@ SIDE_OPTIONS = ("--source", "--target")
 """Options for a corpus in two files."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?")
 _REMARK = re.compile(r"\s*\(.*\)$")
-SAMPLE = 100
-"""Lines that are read to recognize a format."""
-MOST = 0.9
-"""Share of lines that shows a format in spite of exceptions."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _SETTINGS = re.compile(r"""\s*(["']?[\w.-]+["']?\s*:(\s|$)|[{#%]|---)""")
 """Beginning of a configuration file: a key, a brace, a comment or a YAML directive."""
@@ -182,14 +178,6 @@ def corpus_notes(corpus: ParallelCorpus) -> Iterator[str]:
                 yield f"{note}; a file with both sides goes to --pairs"
     elif isinstance(corpus, ParallelTsv):
         yield from _column_notes(resolve_files(corpus.path)[0], corpus)
-
-
-def tabs_note(name: Path | str, lines: Iterable[str]) -> str | None:
-    """Describe a text whose first lines nearly all contain a tab, such as a file with several columns."""
-    with_tab = ["\t" in line for line in lines]
-    if not sum(with_tab) > MOST * len(with_tab):
-        return None
-    return f"{name}: {sum(with_tab):,} of the first {len(with_tab):,} lines contain a tab, and are read as one text"
 
 
 def _column_notes(path: Path, corpus: ParallelTsv) -> Iterator[str]:

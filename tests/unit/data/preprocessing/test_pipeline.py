@@ -9,7 +9,7 @@ from dragoman.data.cleaning_rules import CleaningConfig
 from dragoman.data.config import DataConfig
 from dragoman.data.preprocessing import pipeline
 from dragoman.data.preprocessing.pipeline import prepare_data
-from dragoman.data.readers.parallel import ParallelFiles
+from dragoman.data.readers.parallel import ParallelFiles, ParallelTsv
 from dragoman.errors import ConfigError, DataError
 
 
@@ -140,3 +140,13 @@ def test_multi30k_has_one_leak(shared_data, tmp_path):
     assert (len(prepared.train), len(prepared.valid), len(prepared.test)) == (28_996, 1014, 1000)
     assert prepared.report.num_leaks == 1
     assert prepared.report.rules["duplicate"].count == 3
+
+
+def test_cleaning_is_reported_once_and_notes_are_kept(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\tCC-BY\n" for source, target in numbered(0, 50)), encoding="utf-8")
+    settings, messages = DataConfig(train=ParallelTsv(path=path)), list[str]()
+    for _ in range(2):
+        prepared = prepare_data(settings, tmp_path / "cache", seed=1, report=messages.append)
+        assert f"{path}: of 3 columns, 1 and 2 are read as source and target" in prepared.notes
+    assert messages == ["reading and cleaning the corpus"]
