@@ -1,13 +1,15 @@
 """Configuration of beam search, of sampling and of the selection of answers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, PositiveInt, Strict, field_validator, model_validator
 
 from dragoman.config import Config, parse
+from dragoman.errors import ConfigError
+from dragoman.option_synonyms import describe_unknown_option
 
 MAX_BEAM_SIZE = 1000
 """Hypotheses per beam; more need minutes per sentence and are no better, so that a service can pass the option on."""
@@ -185,6 +187,13 @@ def require_config(config: _C, *kinds: type[_C]) -> _C:
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"config = {config!r:.60} is no {names}. Give settings as keywords, or one of these objects.")
     return config
+
+
+def require_options(options: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise ConfigError for a keyword argument that is not known."""
+    for name in options:
+        if name not in known:
+            raise ConfigError(describe_unknown_option(name, known))
 
 
 def replace_options(config: _C, options: Mapping[str, Any], *, where: str = "") -> _C:

@@ -18,6 +18,7 @@ from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     MAX_INPUT_LENGTH,
     number_chunks,
+    one_or_more_texts,
     require_iterable,
     run_in_batches,
     text_list,
@@ -122,7 +123,7 @@ class Classifier(LabelPredictor):
 
         A text that is too long is truncated with an `InputWarning`; lines are numbered from `first_line`.
         """
-        encoded = self.tokenizer.encode_batch([texts] if isinstance(texts, str) else text_list(texts))
+        encoded = self.tokenizer.encode_batch(one_or_more_texts(texts))
         for number, ids in enumerate(encoded, start=first_line):
             if len(ids) + 2 > self.max_length:
                 warn_input(

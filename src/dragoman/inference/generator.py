@@ -4,10 +4,10 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack, final, overload
+from typing import Any, TypedDict, TypeVar, Unpack, final, overload
 
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options, require_config
+from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options, require_config, require_options
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, TextWarning, warn
 from dragoman.inference.backends.protocol import as_backend, describe_backend
@@ -15,7 +15,13 @@ from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
 from dragoman.inference.completion_result import Completion, Limits, Prompt, build_completion, text_stream
 from dragoman.inference.engine_thread import RequestRunner
-from dragoman.inference.length_batches import BATCH_TOKENS, check_positive, number_chunks, text_list
+from dragoman.inference.length_batches import (
+    BATCH_TOKENS,
+    check_positive,
+    number_chunks,
+    one_or_more_texts,
+    text_list,
+)
 from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
 from dragoman.inference.scheduler import Request
 from dragoman.models.special_symbols import BOS, EOS
@@ -27,6 +33,7 @@ _STREAM_CHUNK = 256
 """Prompts of a stream that are sorted and batched together."""
 
 GenerationConfig = SamplingConfig | DecodingConfig
+_G = TypeVar("_G", SamplingConfig, DecodingConfig, GenerationConfig)
 
 
 class SamplingOptions(TypedDict, total=False):
@@ -45,10 +52,10 @@ class SamplingOptions(TypedDict, total=False):
 
 
 class GenerationOptions(SamplingOptions, total=False):
-    """Keyword arguments of `Generator.generate`."""
+    """Keyword arguments of all calls that generate; the default of `max_new_tokens` is `MAX_NEW_TOKENS`."""
 
-    max_new_tokens: int
-    stop: Sequence[str]
+    max_new_tokens: int | None
+    stop: str | Iterable[str] | None
 
 
 class GenerationWarning(TextWarning):
@@ -118,10 +125,10 @@ class Generator:
     ) -> Completion | list[Completion]:
         """Return one completion for a prompt, or for each in a list, sampled or (with a `DecodingConfig`) searched for.
 
-        A completion ends before any of the `stop` strings and has at most `max_new_tokens` tokens. Sampling options
-        that are given replace those of `config`. Raises ConfigError on invalid options.
+        A completion ends before the first `stop` string, given as one or several, and has at most `max_new_tokens`
+        tokens. Sampling options that are given replace those of `config`. Raises ConfigError on invalid options.
         """
-        return self._generate(prompts, config, concurrent=False, **options)
+        return self._generate(prompts, config, options, concurrent=False)
 
     @overload
     async def generate_async(  # type: ignore[overload-overlap]
@@ -140,27 +147,33 @@ class Generator:
         **options: Unpack[GenerationOptions],
     ) -> Completion | list[Completion]:
         """Generate as `generate` does, in one running batch with all other concurrent calls, from any thread."""
-        return await asyncio.to_thread(self._generate, prompts, config, concurrent=True, **options)
+        return await asyncio.to_thread(self._generate, prompts, config, options, concurrent=True)
 
     def _generate(
-        self,
-        prompts: str | Iterable[str],
-        config: GenerationConfig,
-        *,
-        concurrent: bool,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-        stop: Sequence[str] = (),
-        **options: Unpack[SamplingOptions],
+        self, prompts: str | Iterable[str], config: GenerationConfig, options: GenerationOptions, *, concurrent: bool
     ) -> Completion | list[Completion]:
-        given = {name: value for name, value in options.items() if value is not None}
+        config, limits = self._read_options(config, options)
+        texts = one_or_more_texts(prompts, name="prompts")
+        found = [one for [one, *_] in self._complete(texts, config, limits, concurrent=concurrent)]
+        return found[0] if isinstance(prompts, str) else found
+
+    def _read_options(
+        self, config: _G, options: GenerationOptions, *, num_samples: int = 1, others: Sequence[str] = ()
+    ) -> tuple[_G, Limits]:
+        """Return the configuration with the options of a call, and its limits; `others` are its further parameters."""
+        require_config(config, SamplingConfig, DecodingConfig)
+        known = [*GenerationOptions.__annotations__, *others]
+        for name, value in options.items():
+            if name in DecodingConfig.model_fields and name not in known:
+                raise ConfigError(f"{name}: belongs to a search. Give the config DecodingConfig({name}={value!r}).")
+        require_options(options, known)
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        stop = one_or_more_texts(given.pop("stop", ()), name="stop")
+        limits = Limits(given.pop("max_new_tokens", MAX_NEW_TOKENS), stop, num_samples)
         if given and isinstance(config, DecodingConfig):
             raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
-        texts = [prompts] if isinstance(prompts, str) else prompts
-        config = replace_options(require_config(config, SamplingConfig, DecodingConfig), given)
-        found = [
-            one for [one, *_] in self._complete(texts, config, Limits(max_new_tokens, stop), concurrent=concurrent)
-        ]
-        return found[0] if isinstance(prompts, str) else found
+        config = replace_options(config, given)
+        return config, self._check_limits(limits, config)
 
     def generate_n_best(
         self,
@@ -168,29 +181,29 @@ class Generator:
         config: GenerationConfig = _DEFAULT_CONFIG,
         *,
         num_samples: int = 1,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-        stop: Sequence[str] = (),
         first: int = 0,
+        **options: Unpack[GenerationOptions],
     ) -> list[list[Completion]]:
         """Return several completions for each prompt: `num_samples` samples, or the `config.n_best` best.
 
-        Samples depend on the seed and on the numbers of the prompt (from `first`) and of the sample. A search keeps
-        every hypothesis in the context: its prompts lose tokens that leave no space for `max_new_tokens`, and its stop
-        strings cut the hypotheses found.
+        Options are those of `generate`. Samples depend on the seed and on the numbers of the prompt (from `first`) and
+        of the sample. A search keeps every hypothesis in the context: its prompts lose tokens that leave no space for
+        `max_new_tokens`, and its stop strings cut the hypotheses found.
         """
-        return self._complete(prompts, config, Limits(max_new_tokens, stop, num_samples), first=first)
+        others = ("num_samples", "first")
+        config, limits = self._read_options(config, options, num_samples=num_samples, others=others)
+        return self._complete(text_list(prompts, name="prompts"), config, limits, first=first)
 
     def _complete(
         self,
-        prompts: Iterable[str],
+        prompts: Sequence[str],
         config: GenerationConfig,
         limits: Limits,
         *,
         first: int = 0,
         concurrent: bool = False,
     ) -> list[list[Completion]]:
-        self._check_limits(limits, config)
-        read = self._read_prompts(text_list(prompts, name="prompts"), config, limits, first=first)
+        read = self._read_prompts(prompts, config, limits, first=first)
         requests = [self._requests(prompt, config, limits, row) for row, prompt in enumerate(read, first)]
         runner = self._samples if isinstance(config, SamplingConfig) else self._searches
         run = runner.run_concurrently if concurrent else runner.run
@@ -206,39 +219,28 @@ class Generator:
         config: GenerationConfig = _DEFAULT_CONFIG,
         *,
         num_samples: int = 1,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-        stop: Sequence[str] = (),
         chunk: int = _STREAM_CHUNK,
+        **options: Unpack[GenerationOptions],
     ) -> Iterator[list[Completion]]:
         """Yield what `generate_n_best` returns, for any number of prompts in the memory of `chunk` of them."""
+        others = ("num_samples", "chunk")
+        config, limits = self._read_options(config, options, num_samples=num_samples, others=others)
         for first, some in number_chunks(prompts, size=chunk, first=0):
-            yield from self.generate_n_best(
-                some, config, num_samples=num_samples, max_new_tokens=max_new_tokens, stop=stop, first=first
-            )
+            yield from self._complete(text_list(some, name="prompts"), config, limits, first=first)
 
     def stream_text(
-        self,
-        prompt: str,
-        config: SamplingConfig = _DEFAULT_CONFIG,
-        *,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-        stop: Sequence[str] = (),
+        self, prompt: str, config: SamplingConfig = _DEFAULT_CONFIG, **options: Unpack[GenerationOptions]
     ) -> Iterator[str]:
         """Yield the text that `generate` returns for one prompt, in pieces, as soon as they are certain."""
-        limits = self._check_limits(Limits(max_new_tokens, stop), config)
+        config, limits = self._read_options(config, options)
         [read] = self._read_prompts(text_list([prompt], name="prompts"), config, limits)
         return self._stream(read, config, limits)
 
     async def stream_text_async(
-        self,
-        prompt: str,
-        config: SamplingConfig = _DEFAULT_CONFIG,
-        *,
-        max_new_tokens: int = MAX_NEW_TOKENS,
-        stop: Sequence[str] = (),
+        self, prompt: str, config: SamplingConfig = _DEFAULT_CONFIG, **options: Unpack[GenerationOptions]
     ) -> AsyncIterator[str]:
         """Yield the pieces of `stream_text` while other coroutines run."""
-        pieces = self.stream_text(prompt, config, max_new_tokens=max_new_tokens, stop=stop)
+        pieces = self.stream_text(prompt, config, **options)
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
 
@@ -258,28 +260,29 @@ class Generator:
         self,
         messages: Sequence[Message],
         config: GenerationConfig = _DEFAULT_CONFIG,
-        *,
-        max_new_tokens: int = MAX_NEW_TOKENS,
+        **options: Unpack[GenerationOptions],
     ) -> Completion:
         """Return the assistant's answer to a conversation, by the chat template of the model.
+
+        Options are those of `generate`; the answer also ends before the next turn of the template.
 
         Raises ConfigError where the model has none, DataError on a conversation that does not fit the template.
         """
         if self.template is None:
             raise ConfigError("this model was trained without a chat template; use generate with a prompt")
-        stop = () if self.pairs else tuple(filter(self._can_generate, self.template.stop))
-        prompt = format_chat(messages, self.template)
-        return self.generate(prompt, config, max_new_tokens=max_new_tokens, stop=stop)
+        ends = () if self.pairs else filter(self._can_generate, self.template.stop)
+        given = options.get("stop")
+        options["stop"] = [*ends, *one_or_more_texts(() if given is None else given, name="stop")]
+        return self.generate(format_chat(messages, self.template), config, **options)
 
     async def chat_async(
         self,
         messages: Sequence[Message],
         config: GenerationConfig = _DEFAULT_CONFIG,
-        *,
-        max_new_tokens: int = MAX_NEW_TOKENS,
+        **options: Unpack[GenerationOptions],
     ) -> Completion:
         """Answer as `chat` does, in a thread of its own."""
-        return await asyncio.to_thread(self.chat, messages, config, max_new_tokens=max_new_tokens)
+        return await asyncio.to_thread(self.chat, messages, config, **options)
 
     def score(
         self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0
@@ -337,8 +340,6 @@ class Generator:
     def _check_limits(self, limits: Limits, config: GenerationConfig) -> Limits:
         """Return the limits, checked against the configuration and the model."""
         stop, most, num_samples = limits.stop, limits.max_new_tokens, limits.num_samples
-        text_list(stop, name="stop")
-        require_config(config, SamplingConfig, DecodingConfig)
         check_positive(max_new_tokens=most, num_samples=num_samples)
         if config.min_length > most:
             raise ConfigError(

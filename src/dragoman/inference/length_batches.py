@@ -1,7 +1,8 @@
 """Batches of inputs of similar length, chunks of streams, and how long an input may be."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import PurePath
 from typing import TypeVar
 
 from dragoman.errors import ConfigError, TextWarning, warn
@@ -24,13 +25,20 @@ def warn_input(number: int, message: str, *, problem: str) -> None:
     warn(InputWarning("line", number, message, problem=problem))
 
 
-def text_list(texts: Iterable[str], *, name: str = "texts") -> list[str]:
+def text_list(texts: Iterable[str], *, name: str = "texts", expected: str = "a list of strings") -> list[str]:
     """Return the texts as a list. Raises TypeError where they are one string, or no strings."""
-    found = list(require_iterable(texts, name=name))
+    found = list(require_iterable(texts, name=name, expected=expected))
     for number, text in enumerate(found):
         if not isinstance(text, str):
-            raise TypeError(f"{name}[{number}] is {text!r:.60}, not a string. Give a string for each text.")
+            raise TypeError(
+                f"{name}[{number}] is {text!r:.60}, not a string. {_remedy(text, 'Give a string for each text.')}"
+            )
     return found
+
+
+def one_or_more_texts(texts: str | Iterable[str], *, name: str = "texts") -> list[str]:
+    """Return one text, or several, as a list. Raises TypeError where they are no strings."""
+    return [texts] if isinstance(texts, str) else text_list(texts, name=name, expected="a string or a list of strings")
 
 
 def text_pairs(pairs: Iterable[Sequence[str]], *, name: str = "pairs") -> list[tuple[str, str]]:
@@ -46,13 +54,26 @@ def text_pairs(pairs: Iterable[Sequence[str]], *, name: str = "pairs") -> list[t
     return [(first, second) for first, second in found]
 
 
-def require_iterable(items: Iterable[_T], *, name: str) -> Iterable[_T]:
-    """Return the items; raise TypeError where they are one string, which is an iterable of strings, too."""
+def require_iterable(items: Iterable[_T], *, name: str, expected: str = "a list") -> Iterable[_T]:
+    """Return the items; raise TypeError where they are one string, bytes or a mapping, which are iterables, too."""
     if isinstance(items, str):
         raise TypeError(f"{name} is one string, and a list is expected. Put it into a list.")
-    if not isinstance(items, Iterable):
-        raise TypeError(f"{name} is {items!r:.60}, and a list is expected.")
+    if not isinstance(items, Iterable) or isinstance(items, bytes | bytearray | Mapping):
+        remedy = _remedy(items, f"Give {expected}.")
+        raise TypeError(f"{name} is {items!r:.60}, and {expected} is expected. {remedy}")
     return items
+
+
+def _remedy(value: object, otherwise: str) -> str:
+    """Return how to get texts from a value that is none."""
+    match value:
+        case bytes() | bytearray():
+            return "Decode the bytes."
+        case PurePath():
+            return "Read the file."
+        case Mapping():
+            return "Give the texts in the mapping."
+    return otherwise
 
 
 def check_positive(**numbers: int) -> None:

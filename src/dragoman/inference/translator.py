@@ -15,6 +15,7 @@ from dragoman.decoding.config import (
     SamplingConfig,
     replace_options,
     require_config,
+    require_options,
 )
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, warn
@@ -25,6 +26,7 @@ from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     check_positive,
     number_chunks,
+    one_or_more_texts,
     run_in_batches,
     text_list,
     text_pairs,
@@ -176,8 +178,9 @@ class Translator:
         language: str | None = None,
         **options: Unpack[DecodingOptions],
     ) -> TranslationResult | list[TranslationResult]:
+        require_options(options, TranslationOptions.__annotations__)
         config, splitter = self._choose_config(config, options), build_splitter(split, language)
-        given = [texts] if isinstance(texts, str) else text_list(texts)
+        given = one_or_more_texts(texts)
         heads = self._check_features(given, source_features, first_line)
         lines = list(self._segmenter.segment(given, heads, first_line, splitter=splitter))
         requests = [request for line in lines for request in self._requests(line, config)]
@@ -202,6 +205,7 @@ class Translator:
         otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
         """
         check_positive(chunk=chunk)
+        require_options(options, [*DecodingOptions.__annotations__, "chunk", "source_features", "split", "language"])
         config, splitter = self._choose_config(config, options), build_splitter(split, language)
         if not self.backend.continuous_batching:
             for first_line, texts, some in read_chunks(lines, source_features, size=chunk):

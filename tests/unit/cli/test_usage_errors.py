@@ -6,8 +6,9 @@ import pytest
 import typer
 
 from dragoman.cli import main
-from dragoman.cli.usage_errors import OPTION_SYNONYMS, VERB_SYNONYMS, suggest_option
+from dragoman.cli.usage_errors import VERB_SYNONYMS
 from dragoman.config import keys_of
+from dragoman.option_synonyms import OPTION_SYNONYMS, suggest_option
 from dragoman.tasks.config import TASK_CONFIGS
 
 

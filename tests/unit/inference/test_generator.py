@@ -376,8 +376,6 @@ def test_invalid_calls_are_refused(characters):
     model = generator(characters)
     with pytest.raises(TypeError, match="prompts is one string, and a list is expected"):
         model.generate_n_best("two dogs")
-    with pytest.raises(TypeError, match="stop is one string, and a list is expected"):
-        model.generate(["a"], stop="b")
     with pytest.raises(ConfigError, match=r"context = 17: the model attends to 1 to 16 tokens"):
         generator(characters, context=17)
     with pytest.raises(DataError, match="no text to measure"):
