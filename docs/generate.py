@@ -40,10 +40,10 @@ All keys of a configuration file, with their defaults. A file contains only the 
 """
 COMMAND_LINE = f"""# Command line
 
-<!-- Written by `{COMMAND}` from the verbs; edits here are lost. -->
+<!-- Written by `{COMMAND}` from the commands; edits here are lost. -->
 
-`dragoman VERB --help` prints the same text. Every verb has `--quiet`, `--verbose` and `--json`; `--debug` adds the
-traceback to an error message. Where a verb reads or writes lines of text, the file name `-` means standard input or
+`dragoman COMMAND --help` prints the same text. Every command has `--quiet`, `--verbose` and `--json`; `--debug` adds the
+traceback to an error message. Where a command reads or writes lines of text, the file name `-` means standard input or
 standard output.
 
 | exit code | meaning |

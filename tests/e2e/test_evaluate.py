@@ -35,6 +35,16 @@ def test_scores_are_printed_with_signatures(folder, capsys):
     assert chrf.startswith("chrF2")
 
 
+def test_low_scores_are_noted(folder, capsys):
+    (folder / "bad").write_text("x\n" * len(REFERENCE), encoding="utf-8")
+    assert dragoman("evaluate", "--hypothesis", "output", "--reference", "reference") == 0
+    assert "note" not in capsys.readouterr().err
+    assert dragoman("evaluate", "--hypothesis", "bad", "--reference", "reference", "--json") == 0
+    assert "dragoman: note: the scores are too low for useful translations. BLEU is 0.00" in capsys.readouterr().err
+    assert dragoman("evaluate", "--hypothesis", "bad", "--reference", "reference", "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_json_has_scores_and_sentences(folder, capsys):
     options = ["-m", "exact", "-m", "bleu", "-m", "exact", "--lowercase", "--tokenize", "none", "--sentence", "--json"]
     assert dragoman("evaluate", "--hypothesis", "output", "-r", "reference", "-r", "output", *options) == 0

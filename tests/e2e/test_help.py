@@ -58,6 +58,7 @@ def test_every_verb_has_help_with_its_summary():
         assert answer.returncode == 0, answer.stderr
         assert f"dragoman {verb}" in answer.stdout
         assert summary in " ".join(answer.stdout.replace("│", " ").split())
+        assert "bool" not in answer.stdout
 
 
 def test_version_is_that_of_the_package():

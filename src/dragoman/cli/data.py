@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dragoman.cli import options
+from dragoman.cli.main import Command, CommandGroup
 from dragoman.cli.training_display import show_cleaning, show_line, status
 from dragoman.cli.verb_command import Outcome, complete_verb
 from dragoman.config import merge
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from dragoman.runs.prepare_corpus import PreparedSummary
 
 EngineName = Literal["single", "ray"]
-data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is_help=True)
+data = typer.Typer(name="data", help="Prepare corpora for training.", no_args_is_help=True, cls=CommandGroup)
 
 
-@data.command()
+@data.command(cls=Command)
 @complete_verb
 @options.shared_options(options.PARALLEL_CORPORA, into="corpora")
 def prepare(

@@ -74,6 +74,7 @@ def evaluate(
     """
     from dragoman.data.readers.conllu import read_heads
     from dragoman.evaluation import check_aligned, corpus_score, score_rows, sentence_rows, sentence_scores
+    from dragoman.evaluation.useful_scores import reasons_against
     from dragoman.inference import Translator
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
@@ -96,6 +97,8 @@ def evaluate(
             text_io.write_lines(map(text_io.one_line, outputs), output, ReadWarnings())
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
+    if reasons := reasons_against(scores):
+        messages.say(f"note: the scores are too low for useful translations. {'; '.join(reasons)}")
     facts = {"scores": score_rows(scores)} | ({"sentences": sentence_rows(columns)} if columns else {})
     return Outcome(lambda: facts, lambda: _print_scores(scores, columns))
 

@@ -12,7 +12,10 @@ from dragoman.cli.table_output import build_table
 from dragoman.cli.verb_command import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dragoman.runs.compare import ModelSummary
+    from dragoman.runs.folder import RunFolder
 
 FLOAT32_BYTES = 4
 
@@ -34,6 +37,7 @@ def info(run: RunArgument) -> Outcome:
         "task": settings.get("task", "translation"),
         "compute_type": exported.get("compute_type", "float32"),
         "trained": folder.weights.exists(),
+        "unfinished": None if folder.is_finished() else _describe_progress(folder, settings.get("training", {})),
         "model": settings["model"],
         "vocabulary": {"source": len(tokenizer.source), "target": len(tokenizer.target), "shared": tokenizer.shared},
         "parameters": {**model.parts, "total": model.parameters},
@@ -47,6 +51,14 @@ def info(run: RunArgument) -> Outcome:
         _print_result(result, unit=model.loss_unit)
 
     return Outcome(lambda: facts, show)
+
+
+def _describe_progress(folder: RunFolder, training: Mapping[str, Any]) -> str:
+    """Return how long an unfinished training is and what is saved of it, and the commands that finish it."""
+    limits = {"steps": training.get("max_steps"), "epochs": training.get("max_epochs")}
+    length = " or ".join(f"{limit:,} {unit}" for unit, limit in limits.items() if limit is not None)
+    steps = f"{folder.last_step() or 0:,} steps of {length or 'the training'} are done and saved"
+    return f"{steps}. {folder.how_to_finish()}"
 
 
 def _print(facts: dict[str, Any], model: ModelSummary) -> None:
@@ -67,6 +79,8 @@ def _print(facts: dict[str, Any], model: ModelSummary) -> None:
         unit = "source token" if name == "encode" else "generated token and hypothesis"
         rows.append(("" if number else "cost", f"{flops / 1e6:.2f} MFLOP per {unit}"))
     console.print(build_table(("name", "value"), rows, right=("value",), header=False))
+    if facts["unfinished"]:
+        console.print(facts["unfinished"], markup=False, soft_wrap=True)
 
 
 def _print_result(result: dict[str, Any], *, unit: str) -> None:

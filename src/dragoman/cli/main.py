@@ -14,9 +14,10 @@ import warnings
 from contextlib import suppress
 from importlib import import_module
 from types import FrameType
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import dragoman
 from dragoman.cli import messages
@@ -58,6 +59,25 @@ SUMMARIES: Final = {
 """The verbs and the first line of the help of each, known without an import of the verb's module."""
 
 
+class _FlagsWithoutType:
+    """Part of a command whose help shows flags without `<bool>`, because they take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in parameters:
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+        return parameters
+
+
+class Command(_FlagsWithoutType, TyperCommand):
+    """Command of one verb."""
+
+
+class CommandGroup(_FlagsWithoutType, TyperGroup):
+    """Command with commands below it."""
+
+
 def build_command(verb: str | None = None) -> typer.Typer:
     """Build the command with one verb, or with the summaries of all verbs where `verb` is None."""
     app = typer.Typer(
@@ -66,6 +86,7 @@ def build_command(verb: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
+        cls=CommandGroup,
     )
     app.callback()(_global_options)
     if verb is None:
@@ -78,7 +99,7 @@ def build_command(verb: str | None = None) -> typer.Typer:
     else:
         from dragoman.cli.verb_command import complete_verb
 
-        app.command()(complete_verb(function))
+        app.command(cls=Command)(complete_verb(function))
     return app
 
 

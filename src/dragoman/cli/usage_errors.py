@@ -1,4 +1,4 @@
-"""Messages of wrong usage: unknown verbs and options, missing and invalid values, with what was probably meant."""
+"""Messages of wrong usage: unknown commands and options, missing and invalid values, with what was probably meant."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 """Class of all errors of usage, which typer does not export."""
 
 VERB_SYNONYMS: Final = {
+    "demo": "quickstart quick-start tutorial example examples hello start init try getting-started",
     "translate": "interactive infer inference predict decode run translator",
     "train": "fit finetune fine-tune learn resume onmt_train",
     "evaluate": "eval test bleu sacrebleu chrf metric metrics validate",
@@ -111,8 +112,8 @@ def _describe_unknown_verb(verb: str, known: Mapping[str, Any], command: str) ->
     meant = [ours for ours, theirs in verbs.items() if verb.lower() in theirs.split()]
     near = difflib.get_close_matches(verb, known, n=1)
     suggestions = meant or near
-    remedy = f"Did you mean {command} {suggestions[0]}?" if suggestions else f"All verbs: {command} --help"
-    return f"{verb}: {command} has no such verb. {remedy}"
+    remedy = f"Did you mean {command} {suggestions[0]}?" if suggestions else f"All commands: {command} --help"
+    return f"{verb}: {command} has no such command. {remedy}"
 
 
 def _describe_extra(extra: str, context: Any, options: list[str]) -> str:

@@ -267,6 +267,8 @@ def train_in_folder(
             _explain_resuming(folder),
         ):
             _report_environment(folder, workers, device=device, reporter=reporter)
+            if (note := _describe_validation(experiment)) is not None:
+                reporter.show_line(f"note: {note}")
             return train_and_score(
                 experiment,
                 folder,
@@ -285,6 +287,19 @@ def _report_environment(
         reporter.show_line(f"training: {arrangement}")
     before = folder.read_environment()
     reporter.show_environment_changes(environment_changes(before, device=device, num_workers=workers.world_size))
+
+
+def _describe_validation(experiment: Experiment) -> str | None:
+    """Return a note if the translations during the training and the final ones have different beam sizes."""
+    if not isinstance(experiment, TranslationConfig) or not experiment.training.validate_bleu:
+        return None
+    size, final_size = experiment.training.validation_beam_size, experiment.decoding.beam_size
+    if size == final_size:
+        return None
+    return (
+        f"{experiment.metrics[0].kind} during the training is that of beam size {size}, and the final scores are those "
+        f"of beam size {final_size}"
+    )
 
 
 def _prepare_data(

@@ -27,7 +27,9 @@ ALL = {verb: options_of(verb) for verb in main.SUMMARIES}
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluat", "evaluat: dragoman has no such verb. Did you mean dragoman evaluate?"),
+        ("evaluat", "evaluat: dragoman has no such command. Did you mean dragoman evaluate?"),
+        ("xyzzy", "xyzzy: dragoman has no such command. All commands: dragoman --help"),
+        ("quickstart", "quickstart: dragoman has no such command. Did you mean dragoman demo?"),
         ("predict x", "Did you mean dragoman translate?"),
         ("preprocess", "Did you mean dragoman data prepare?"),
         ("data prepar", "Did you mean dragoman data prepare?"),

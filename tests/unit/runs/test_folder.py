@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from dragoman.atomic_files import WriteError
+from dragoman.cli.main import run
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.errors import DataError, RunError
 from dragoman.evaluation import Score
@@ -17,8 +18,9 @@ from dragoman.nn.cpu_training_ops import without_cpu_ops
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.model_card import TrainingResult, collect_environment, environment_changes
-from dragoman.runs.train import _explain_resuming
+from dragoman.runs.train import _describe_validation, _explain_resuming
 from tests.small_runs import hashes
+from tests.untrained_runs import finished_run
 
 EXPERIMENT = parse_experiment({"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}})
 
@@ -211,3 +213,24 @@ def test_longer_training_is_the_first_remedy_while_scores_improve(tmp_path, impr
     longer = f"Train longer, because the scores still improved: dragoman train --resume {tmp_path} --max-steps 600. Add"
     assert (longer in str(result.low_score_note)) == improving
     assert "Add pairs" in str(result.low_score_note)
+
+
+def test_info_of_an_unfinished_run_says_how_to_finish_it(tmp_path, capsys):
+    folder = finished_run(tmp_path / "run", {"training": {"max_steps": 1200}})
+    (folder.checkpoints / "000001007").mkdir(parents=True)
+    assert run(["info", str(folder.path)], debug=False) == 0
+    assert "--resume" not in capsys.readouterr().out
+    folder.weights.unlink()
+    assert run(["info", str(folder.path)], debug=False) == 0
+    resume = f"dragoman train --resume {folder.path}"
+    ending = f"Continue it with: {resume}. Or end it at step 1,007: {resume} --max-steps 1007\n"
+    assert f"1,007 steps of 1,200 steps are done and saved. {ending}" in capsys.readouterr().out
+
+
+def test_different_beam_sizes_of_validation_and_final_scores_are_noted():
+    same = {"validation_beam_size": EXPERIMENT.decoding.beam_size}
+    for training, is_noted in (({}, True), (same, False), ({"validate_bleu": False}, False)):
+        tree = {"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}, "training": training}
+        note = _describe_validation(parse_experiment(tree))
+        assert (note is not None) == is_noted
+    assert "bleu during the training is that of beam size 1, and" in str(_describe_validation(EXPERIMENT))
