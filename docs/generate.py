@@ -42,9 +42,9 @@ COMMAND_LINE = f"""# Command line
 
 <!-- Written by `{COMMAND}` from the commands; edits here are lost. -->
 
-`dragoman COMMAND --help` prints the same text. Every command has `--quiet`, `--verbose` and `--json`; `--debug` adds
-the traceback to an error message. Where a command reads or writes lines of text, the file name `-` means standard input or
-standard output.
+`dragoman COMMAND --help` prints the same text. Every command has `--quiet`, `--verbose` and `--json`;
+`--debug` adds the traceback to an error message. Where a command reads or writes lines of text, the file name
+`-` means standard input or standard output.
 
 | exit code | meaning |
 | --- | --- |

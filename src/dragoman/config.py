@@ -20,7 +20,7 @@ from typing import Any, TypeGuard, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, describe_unreadable
 
 Tree = dict[str, Any]
 Hint = Callable[[str], str | None]
@@ -115,7 +115,7 @@ def read_yaml(path: Path) -> Tree:
     try:
         tree = _load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+        raise ConfigError(describe_unreadable(path, error)) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
     except yaml.YAMLError as error:

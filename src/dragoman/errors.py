@@ -1,5 +1,6 @@
 """Errors that the user can fix; messages say value, rule and remedy, and the command line exits with 2."""
 
+import difflib
 import shlex
 import signal
 import sys
@@ -46,6 +47,25 @@ class MissingExtraError(DragomanError):
 def quote(path: str | Path) -> str:
     """Return a path as it is written in a shell, for commands in messages."""
     return shlex.quote(str(path))
+
+
+def suggest_path(path: str | Path) -> str | None:
+    """Return an existing path with almost the same name in the same folder."""
+    path = Path(path)
+    try:
+        names = [one.name for one in path.parent.iterdir()]
+    except OSError:
+        return None
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    return str(path.parent / near[0]) if near else None
+
+
+def describe_unreadable(path: Path, error: OSError) -> str:
+    """Return the message that a file cannot be read, with the path that was probably meant."""
+    near = suggest_path(path) if isinstance(error, FileNotFoundError) else None
+    return (
+        f"{path}: cannot be read ({error.strerror or error}); {f'did you mean {near}?' if near else 'check the path'}"
+    )
 
 
 class TextWarning(UserWarning):

@@ -61,7 +61,7 @@ def compare(
             )
         return _compare_runs(systems)
     references = [text_io.read_all(name) for name in reference]
-    outputs = {name: text_io.read_all(name) for name in systems}
+    outputs = {name: text_io.read_all(name, expected=len(references[0])) for name in systems}
     for name, sentences in outputs.items():
         check_aligned(sentences, references, names=[name, *reference])
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)

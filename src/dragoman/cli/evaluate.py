@@ -81,7 +81,7 @@ def evaluate(
     options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
     name = _input_name(run, source, hypothesis, given(**options))
     references = [text_io.read_all(one) for one in reference]
-    sentences = outputs = text_io.read_all(name)
+    sentences = outputs = text_io.read_all(name, expected=len(references[0]))
     check_aligned(sentences, references, names=[name, *reference])
     if run is not None:
         if perturb is not None:

@@ -73,13 +73,17 @@ def _prompt(lines: Iterator[_T]) -> Iterator[_T]:
         yield line
 
 
-def read_all(name: str) -> list[str]:
-    """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file."""
+def read_all(name: str, *, expected: int | None = None) -> list[str]:
+    """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file.
+
+    A file without lines is compared with `expected`, the number of lines that it should have.
+    """
     warnings = ReadWarnings()
     texts = list(read_input(name, warnings))
     report_repairs(warnings)
     if not texts:
-        raise DataError(f"{name}: is empty. Give a file with one text per line.")
+        lines = "" if expected is None else f", and {expected:,} lines are expected"
+        raise DataError(f"{name}: is empty{lines}. Give a file with one text per line.")
     return texts
 
 
@@ -118,6 +122,7 @@ def write_lines(
     lines: Iterable[str], output: str, warnings: ReadWarnings, *, unit: str = "lines", total: int | None = None
 ) -> None:
     """Write lines to the output as they come, with the progress on a terminal; then report the repairs."""
+    replaced = output != STANDARD and Path(output).is_file()
     with closing(with_progress(lines, unit, output=output, total=total)) as shown, open_output(output) as stream:
         count = 0
         try:
@@ -130,6 +135,10 @@ def write_lines(
             raise _stopped(stop, f"Stopped after {_keep_written(stream, Path(output), count, unit)}") from stop
     messages.summarize_warnings(count)
     report_repairs(warnings)
+    if output != STANDARD:
+        messages.say(
+            f"{output}: {count:,} {unit if count != 1 else unit[:-1]}{', which replaced the former file' if replaced else ''}"
+        )
 
 
 def _keep_written(stream: TextIO, output: Path, count: int, unit: str) -> str:

@@ -67,6 +67,7 @@ def complete_verb(verb: Callable[..., Outcome | None]) -> Callable[..., None]:
             raise ConfigError("--quiet and --verbose exclude each other. Leave one of them out.")
         level: messages.Level = "quiet" if given["quiet"] else "verbose" if given["verbose"] else "normal"
         messages.start(level, {name: flag(name) for name in own if "_" in name.strip("_")})
+        check_output_file(values.get("output"))
         keep_inputs(values, {name: _option_name(one) for name, one in own.items()})
         if given.get("json_") and "format_" in own:
             values["format_"] = "jsonl"
@@ -111,6 +112,14 @@ def _option_name(parameter: inspect.Parameter) -> str:
         return parameter.name
     # Typer keeps the first name of an annotated option in `default`.
     return info.default if info is not None and isinstance(info.default, str) else flag(parameter.name)
+
+
+def check_output_file(output: str | None) -> None:
+    """Raise ConfigError if the output file of a verb is a folder."""
+    if output is not None and Path(output).is_dir():
+        raise ConfigError(
+            f"--output {output}: is a folder. Give the name of a file, such as {Path(output, 'out.txt')}."
+        )
 
 
 def keep_inputs(values: Mapping[str, Any], names: Mapping[str, str]) -> None:

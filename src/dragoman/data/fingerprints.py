@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import DataError
+from dragoman.errors import DataError, describe_unreadable
 
 
 def text_hash(*texts: str, seed: int = 0) -> int:
@@ -39,7 +39,7 @@ def file_fingerprint(path: Path) -> str:
         state = path.stat()
         return _sha256(path.resolve(), state.st_size, state.st_mtime_ns, state.st_ino)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+        raise DataError(describe_unreadable(path, error)) from error
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from dragoman.atomic_files import write_atomically
 from dragoman.checksums import is_sealed, seal
 from dragoman.config import Tree, read_yaml, to_yaml
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.errors import ConfigError, RunError, quote
+from dragoman.errors import ConfigError, RunError, quote, suggest_path
 
 fcntl: Any
 try:
@@ -118,8 +118,14 @@ class RunFolder:
 
     def check(self) -> None:
         """Raise RunError if this is not a run folder."""
-        if not self.config.is_file():
-            raise RunError(f"{self.path}: is not a run folder, because it has no config.yaml. Give a run folder.")
+        if self.config.is_file():
+            return
+        near, reason, remedy = suggest_path(self.path), "it has no config.yaml", "Give a run folder."
+        if not self.path.exists():
+            reason, remedy = "it does not exist", f"Did you mean {near}?" if near else remedy
+        elif self.path.is_file():
+            reason, remedy = "it is a file", "Give a run folder; texts go to options such as --input."
+        raise RunError(f"{self.path}: is not a run folder, because {reason}. {remedy}")
 
     def write_config(self, experiment: "Experiment") -> None:
         self.write_config_tree(experiment.model_dump(mode="json"))

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dragoman.cli import text_io
+from dragoman.cli import messages, text_io
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.errors import StoppedError
 
@@ -46,6 +46,20 @@ def test_progress_shows_count_rate_and_remaining_time(monkeypatch, total, shown)
 def test_progress_needs_a_terminal(capsys):
     assert list(text_io.with_progress(iter(["a", "b"]), "lines", output="-", total=2)) == ["a", "b"]
     assert capsys.readouterr().err == ""
+
+
+def test_written_lines_are_reported(tmp_path, capsys):
+    output = tmp_path / "out"
+    messages.start()
+    text_io.write_lines(iter(["a", "b"]), str(output), ReadWarnings())
+    assert capsys.readouterr().err == f"dragoman: {output}: 2 lines\n"
+    text_io.write_lines(iter(["a"]), str(output), ReadWarnings())
+    assert capsys.readouterr().err == f"dragoman: {output}: 1 line, which replaced the former file\n"
+    messages.start("quiet")
+    text_io.write_lines(iter(["a"]), str(output), ReadWarnings())
+    text_io.write_lines(iter(["a"]), "-", ReadWarnings())
+    assert capsys.readouterr() == ("a\n", "")
+    messages.start()
 
 
 def stopping(stop: BaseException, *lines: str):

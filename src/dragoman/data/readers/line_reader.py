@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from dragoman.config import Config
-from dragoman.errors import DataError, MissingExtraError
+from dragoman.errors import DataError, MissingExtraError, describe_unreadable
 
 MAX_LINE_BYTES = 64 * 2**20
 """Size above which a line is refused: the file is not text in lines."""
@@ -154,7 +154,7 @@ def open_binary(path: Path) -> BinaryIO:
     except IsADirectoryError as error:
         raise DataError(f"{path} is a folder; give a file") from error
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+        raise DataError(describe_unreadable(path, error)) from error
     compression = next((suffix for suffix, magic in _MAGIC.items() if magic.match(head)), None)
     if head and path.suffix in _MAGIC and compression != path.suffix:
         plain.close()

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from dragoman.config import Config
 from dragoman.data.readers.json_fields import JsonObject, check_text, get_value, parse_object
 from dragoman.data.readers.line_reader import ReadWarnings, check_columns_differ, read_lines, split_columns
-from dragoman.errors import DataError, MissingExtraError
+from dragoman.errors import DataError, MissingExtraError, describe_unreadable
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -314,7 +314,7 @@ def _open_parquet(path: Path) -> "ParquetFile":
     try:
         return pyarrow.parquet.ParquetFile(path, pre_buffer=False)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
+        raise DataError(describe_unreadable(path, error)) from error
     except pyarrow.ArrowException as error:
         raise DataError(f"{path}: no Parquet file, or a damaged one ({_first_line(error)}); copy it again") from error
 
