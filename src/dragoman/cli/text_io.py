@@ -136,9 +136,8 @@ def write_lines(
     messages.summarize_warnings(count)
     report_repairs(warnings)
     if output != STANDARD:
-        messages.say(
-            f"{output}: {count:,} {unit if count != 1 else unit[:-1]}{', which replaced the former file' if replaced else ''}"
-        )
+        counted = f"{count:,} {unit if count != 1 else unit[:-1]}"
+        messages.say(f"{output}: {counted}{', which replaced the former file' if replaced else ''}")
 
 
 def _keep_written(stream: TextIO, output: Path, count: int, unit: str) -> str:
