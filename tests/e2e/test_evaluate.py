@@ -2,10 +2,13 @@
 
 import gzip
 import json
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from dragoman.cli.main import run
+from dragoman.decoding.config import DecodingConfig
 from dragoman.evaluation import Bleu, ExactMatch, corpus_score
 
 REFERENCE = ["The cat sat on the mat.", "A dog barks at me.", "Hello there, my friend!"]
@@ -138,3 +141,45 @@ def test_rouge_is_scored_by_its_variants(folder, capsys):
     assert [row["metric"] for row in rows] == ["ROUGE-1", "ROUGE-2", "ROUGE-L"]
     # Of the first sentence 5 of 6 words; the others differ in case and punctuation alone.
     assert rows[0]["score"] == pytest.approx((100 * 5 / 6 + 100 + 100) / 3, abs=1e-3)
+
+
+class Copying:
+    """Translator that returns the outputs of the folder, and records its sources."""
+
+    config = DecodingConfig()
+    sources: ClassVar[list[str]] = []
+
+    def translate(self, texts, _config, **_options):
+        self.sources[:] = texts
+        return [[SimpleNamespace(text=one)] for one in OUTPUT]
+
+
+def test_test_set_in_one_file_equals_two_files(folder, capsys, monkeypatch):
+    monkeypatch.setattr("dragoman.cli.evaluate.load_as", lambda *_, **__: Copying())
+    rows = [f"Satz {number}\t{text}\n" for number, text in enumerate(REFERENCE)]
+    (folder / "heldout.tsv").write_text("German\tEnglish\n" + "".join(rows), encoding="utf-8")
+    expected = None
+    for arguments in (
+        ["--hypothesis", "output", "-r", "reference"],
+        ["--hypothesis", "output", "--pairs", "heldout.tsv"],
+        ["run", "--pairs", "heldout.tsv"],
+        ["run", "--tsv", "heldout.tsv"],
+    ):
+        assert dragoman("evaluate", *arguments) == 0
+        found = capsys.readouterr().out
+        expected = expected or found
+        assert found == expected
+    assert Copying.sources == ["Satz 0", "Satz 1", "Satz 2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--pairs", "reference"], "Give two text files with --source and --reference"),
+        (["run", "--pairs", "heldout.tsv", "-r", "reference"], "--reference has no effect with --pairs"),
+        (["run", "--source", "reference"], "--pairs FILE with sources and references"),
+    ],
+)
+def test_wrong_test_sets_are_refused(arguments, message, folder, capsys):
+    assert dragoman("evaluate", *arguments) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -11,7 +11,16 @@ from rich.console import Console
 
 from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import DECODING, LOADING, SourceFeaturesOption, config_options, given, refuse, shared_options
+from dragoman.cli.options import (
+    DECODING,
+    LOADING,
+    PairsOption,
+    SourceFeaturesOption,
+    config_options,
+    given,
+    refuse,
+    shared_options,
+)
 from dragoman.cli.table_output import build_table, print_whole
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
@@ -46,6 +55,9 @@ MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="M
 Tokenize = Annotated[
     str | None, typer.Option(help="Tokenizer: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200.")
 ]
+References = Annotated[
+    list[str] | None, typer.Option("--reference", "-r", help="File of references (repeatable).", show_default=False)
+]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
@@ -55,9 +67,10 @@ DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder that translates --source.")] = None,
     *,
-    reference: Annotated[list[str], typer.Option("--reference", "-r", help="File of references (repeatable).")],
+    reference: References = None,
     hypothesis: Annotated[str | None, typer.Option(help="File of translations; - is standard input.")] = None,
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
+    pairs: PairsOption = None,
     source_features: SourceFeaturesOption = None,
     loading: dict[str, Any],
     decoding: dict[str, Any],
@@ -73,16 +86,16 @@ def evaluate(
     Prints each score with its sacreBLEU signature.
     """
     from dragoman.data.readers.conllu import read_heads
-    from dragoman.evaluation import check_aligned, corpus_score, score_rows, sentence_rows, sentence_scores
+    from dragoman.evaluation import corpus_score, score_rows, sentence_rows, sentence_scores
     from dragoman.evaluation.useful_scores import reasons_against
     from dragoman.inference import Translator
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
-    name = _input_name(run, source, hypothesis, given(**options))
-    references = [text_io.read_all(one) for one in reference]
-    sentences = outputs = text_io.read_all(name, expected=len(references[0]))
-    check_aligned(sentences, references, names=[name, *reference])
+    _check_test_set(source, reference, pairs)
+    name = _input_name(run, pairs if source is None and hypothesis is None else source, hypothesis, given(**options))
+    sentences, references = _read_texts(name, reference or [], pairs)
+    outputs = sentences
     if run is not None:
         if perturb is not None:
             sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(outputs)]
@@ -127,10 +140,37 @@ def _input_name(run: Path | None, source: str | None, hypothesis: str | None, op
         refuse(options, "with --hypothesis, which needs no run")
         return hypothesis
     if run is None or source is None:
-        raise ConfigError("evaluate needs translations. Give --hypothesis FILE, or a run folder and --source FILE.")
+        raise ConfigError(
+            "evaluate needs translations. Give --hypothesis FILE, or a run folder and --source FILE or --pairs FILE."
+        )
     if "source_features" in options:
         refuse({"perturb": options.get("perturb")}, "with --source-features, whose words it would change")
     return source
+
+
+def _check_test_set(source: str | None, reference: list[str] | None, pairs: str | None) -> None:
+    """Raise ConfigError unless there are references, in files of their own or in one file with the sources."""
+    if pairs is not None:
+        refuse({"source": source, "reference": reference}, "with --pairs, which contains both sides")
+    elif not reference:
+        raise ConfigError(
+            "evaluate needs references. Give --reference FILE, or --pairs FILE with sources and references."
+        )
+
+
+def _read_texts(name: str, reference: list[str], pairs: str | None) -> tuple[list[str], list[list[str]]]:
+    """Return the texts to translate or to score, and their references. Raises DataError if their numbers differ."""
+    from dragoman.evaluation import check_aligned
+
+    sources = None
+    if pairs is None:
+        references = [text_io.read_all(one) for one in reference]
+    else:
+        sources, targets = text_io.read_pairs(pairs)
+        references = [targets]
+    texts = sources if sources and name == pairs else text_io.read_all(name, expected=len(references[0]))
+    check_aligned(texts, references, names=[name, *(reference if pairs is None else [pairs])])
+    return texts, references
 
 
 def _print_scores(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:

@@ -61,6 +61,12 @@ _FLAGS = {
 TextsOption = Annotated[
     list[str] | None, typer.Option("--text", "-t", help="Text to process, instead of --input (repeatable).")
 ]
+PairsOption = Annotated[
+    str | None,
+    typer.Option(
+        *_FLAGS["pairs"], help="Test set in one file, instead of --source and --reference: TSV, JSON lines or Parquet."
+    ),
+]
 DECODING = (
     "beam_size",
     "length_penalty",

@@ -87,6 +87,21 @@ def read_all(name: str, *, expected: int | None = None) -> list[str]:
     return texts
 
 
+def read_pairs(name: str) -> tuple[list[str], list[str]]:
+    """Read the sources and targets of a parallel corpus in one file, and report repairs. Raises DataError."""
+    from dragoman.data.readers.parallel import read_corpus
+    from dragoman.data.readers.recognize_format import corpus_notes, recognize_pairs
+
+    corpus, warnings = recognize_pairs(Path(name), options=("--source", "--reference")), ReadWarnings()
+    examples = list(read_corpus(corpus, warnings))
+    for note in corpus_notes(corpus):
+        messages.say(note)
+    report_repairs(warnings)
+    if not examples:
+        raise DataError(f"{name}: is empty. Give a file with one pair per line.")
+    return [one.source for one in examples], [one.target for one in examples]
+
+
 def with_source_features(
     items: Iterable[_T], path: Path | None, *, text_of: Callable[[_T], str], name: str
 ) -> tuple[Iterable[_T], Iterator[Sequence[int]] | None]:
