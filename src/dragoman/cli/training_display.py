@@ -248,7 +248,7 @@ class TerminalReporter:
 
     def show_estimate(self, seconds: float) -> None:
         """Print the estimated time of the training."""
-        console.print(f"estimated time: {format_seconds(seconds)} at most")
+        console.print(f"estimated time: about {format_seconds(seconds)}, without preparation and final scores")
 
     def show_environment_changes(self, changes: list[str]) -> None:
         """Print how this machine differs from the machine that the run started on."""

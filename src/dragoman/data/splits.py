@@ -13,6 +13,8 @@ from dragoman.data.fingerprints import file_fingerprint, text_hash
 from dragoman.data.readers.line_reader import CorpusFile, ReadWarnings
 from dragoman.errors import DataError
 
+TEXT_VALID_SHARE = 0.1
+"""Default share of running text that is held out, from its end."""
 MAX_VALID_SIZE = 2000
 VALID_SHARE = 0.05
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dragoman import runs
 from dragoman.config import Tree
+from dragoman.data.splits import TEXT_VALID_SHARE
 from dragoman.runs.folder import RunFolder
 
 ScoreKey = tuple[str, str, str, str]
@@ -151,18 +152,28 @@ def find_score(run: RunSummary, key: ScoreKey) -> RunScore | None:
 
 
 def _corpus_fingerprint(name: str, folder: RunFolder) -> str:
-    """Return the fingerprint of the files of a set, or of all files and the seed if it was split from training data.
+    """Return the fingerprint of the files of a set, or of all files and the split if it was held out of training data.
 
     The fingerprint is empty if several corpus files have the same name, because the run knows their names only.
     """
-    data, environment = folder.read_raw_config().get("data", {}), folder.read_environment()
+    settings, environment = folder.read_raw_config(), folder.read_environment()
+    data = settings.get("data", {})
     corpora = environment.get("corpora", [])
     names = [Path(path).name for path in _corpus_paths(data.get(name))]
     own = [one for one in corpora if not names or any(fnmatch(one["file"], pattern) for pattern in names)]
     if len({one["file"] for one in own}) < len(own) or data.get("train", {}).get("kind") == "prepared":
         return ""
-    facts = [*(one["sha256"] for one in own), *([] if names else [data.get("valid_size"), environment.get("seed")])]
+    facts = [*(one["sha256"] for one in own), *([] if names else _split_facts(settings, environment.get("seed")))]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+def _split_facts(settings: Tree, seed: object) -> list[object]:
+    """Return what determines the held-out part of a corpus: the end of running text, or else a draw by seed."""
+    data = settings["data"]
+    size = data.get("valid_size")
+    if settings.get("task") in ("language_modeling", "masked_lm") and data.get("kind", "text") == "text":
+        return [TEXT_VALID_SHARE if size is None else size]
+    return [size, seed]
 
 
 def _corpus_paths(corpus: object) -> Iterator[str]:

@@ -14,6 +14,7 @@ from dragoman.cli import main
 from dragoman.runs.compare import (
     RunScore,
     RunSummary,
+    _corpus_fingerprint,
     comparable_scores,
     find_score,
     read_model_summary,
@@ -77,6 +78,19 @@ def test_scores_on_other_texts_are_not_compared(tmp_path, capsys, monkeypatch):
     assert main.run(["compare", str(tmp_path / "one"), str(tmp_path / "other")], debug=False) == 0
     rows = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("valid: BLEU (1)")]
     assert [row.startswith("valid: BLEU (1) of other texts") for row in rows] == [False, True]
+
+
+def test_default_split_equals_the_same_share_given(tmp_path):
+    of = []
+    for name, size, seed in (("default", "null", 1), ("given", "0.1", 2), ("smaller", "0.05", 1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        config = f"task: language_modeling\ndata:\n  train: {{kind: text, path: a.txt}}\n  valid_size: {size}\n"
+        (folder / "config.yaml").write_text(f"format_version: 1\n{config}", encoding="utf-8")
+        facts = {"seed": seed, "corpora": [{"file": "a.txt", "sha256": "a"}]}
+        (folder / "environment.json").write_text(json.dumps(facts), encoding="utf-8")
+        of.append(_corpus_fingerprint("valid", RunFolder(folder)))
+    assert of[0] == of[1] != of[2]
 
 
 def test_best_score_is_bold():

@@ -13,12 +13,10 @@ from dragoman.data.datasets.memory_map import ORIGINS, Numbers, RaggedStore, id_
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.plain_text import Passage, TextCorpus, TextFile, read_texts
-from dragoman.data.splits import ValidationConfig
+from dragoman.data.splits import TEXT_VALID_SHARE, ValidationConfig
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 
-DEFAULT_VALID_SIZE = 0.1
-"""Default share of the text that is held out."""
 _CHUNK = 2**18
 """Characters tokenized at a time."""
 
@@ -164,7 +162,7 @@ def prepare_text(data: TextDataConfig) -> PreparedText:
     if data.valid is not None:
         valid = whole(data.valid)
     else:
-        share = DEFAULT_VALID_SIZE if data.valid_size is None else data.valid_size
+        share = TEXT_VALID_SHARE if data.valid_size is None else data.valid_size
         train, valid = _split(train, size=sizes[0], share=share)
     test = whole(data.test) if data.test is not None else None
     # Blank lines are part of running text, so they deserve no note.
