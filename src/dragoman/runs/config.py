@@ -1,6 +1,7 @@
 """Experiment configuration: read, complete and validate the settings of a run."""
 
 import difflib
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +12,10 @@ from dragoman.data.readers.recognize_format import TextFormat, recognize_corpus,
 from dragoman.errors import ConfigError, RunError
 from dragoman.runs.folder import RunFolder, without_format
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree, presets_for_kind
-from dragoman.tasks.config import TASK_CONFIGS, Experiment
+from dragoman.tasks.config import TASK_CONFIGS, Experiment, TranslationConfig
 from dragoman.training.checkpoint import CheckpointStore
+from dragoman.training.config import TranslationTrainingConfig
+from dragoman.training.schedules import depends_on_length
 
 EXPECTED_KEY = "expected"
 """Key of a recipe for its expected scores, which are not part of the experiment."""
@@ -156,6 +159,16 @@ def lengthen(folder: RunFolder, experiment: Experiment, changes: Tree) -> Experi
     return longer
 
 
+def describe_lengthening(folder: RunFolder, experiment: Experiment) -> str | None:
+    """Return a note if the learning rate of a lengthened training is another from its next step on."""
+    config = experiment.training
+    if config.max_steps == folder.last_step() or not depends_on_length(config.schedule):
+        return None
+    return (
+        f"from the next step on, the learning rate is that of the {config.schedule.kind} schedule over the new length"
+    )
+
+
 def _check_lengths(changes: Tree) -> None:
     training = changes.get("training", {})
     keys = [f"training.{key}" for key in training] if isinstance(training, Mapping) else ["training"]
@@ -226,3 +239,43 @@ def nest(key: str, value: Any) -> Tree:
     for part in reversed(key.split(".")):
         tree = {part: tree}
     return dict(tree)
+
+
+def describe_validation(experiment: Experiment) -> str | None:
+    """Return a note if the translations during the training and the final ones have different beam sizes."""
+    if not isinstance(experiment, TranslationConfig) or not experiment.training.validate_bleu:
+        return None
+    size, final_size = experiment.training.validation_beam_size, experiment.decoding.beam_size
+    if size == final_size:
+        return None
+    return (
+        f"{experiment.metrics[0].kind} during the training is that of beam size {size}, and the final scores are those "
+        f"of beam size {final_size}"
+    )
+
+
+def check_keywords(training: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise TypeError on a keyword that `train` does not know, with the most similar one or the key of a setting."""
+    for name in sorted(training.keys() - set(known)):
+        keys = [key for key in keys_of(TranslationConfig) if key.rpartition(".")[2] == name]
+        near = [f'overrides={{"{key}": …}}' for key in keys[:1]] or difflib.get_close_matches(name, known, n=1)
+        remedy = f"Did you mean {near[0]}?" if near else "See help(dragoman.train)."
+        raise TypeError(f"train() got an unexpected keyword argument {name!r}. {remedy}")
+
+
+def check_paths(arguments: Mapping[str, object]) -> None:
+    """Raise TypeError on an argument that is no path, such as a list of texts."""
+    for name, path in arguments.items():
+        if not isinstance(path, str | Path | None):
+            raise TypeError(f"{name} is {path!r:.60}, not a path. Write texts to a file, and give its path.")
+
+
+def with_training_options(signature: inspect.Signature) -> inspect.Signature:
+    """Replace `**training` by one keyword for each field of the training settings."""
+    named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(name, keyword, default=field.get_default(), annotation=field.annotation)
+        for name, field in TranslationTrainingConfig.model_fields.items()
+    ]
+    return signature.replace(parameters=[*named, *options])

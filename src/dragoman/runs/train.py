@@ -1,10 +1,8 @@
 """Train a run from its configuration to its weights, scores and model card."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,10 +10,9 @@ import torch
 
 from dragoman import cpu_library
 from dragoman.atomic_files import WriteError
-from dragoman.config import Tree, keys_of
+from dragoman.config import Tree
 from dragoman.device import choose_device, describe_device
 from dragoman.errors import RunError, StoppedError, quote, warn
-from dragoman.evaluation import Score
 from dragoman.models.weight_storage import save_tensors
 from dragoman.profiling.memory_and_time_estimate import build_meta_model, estimate_training
 from dragoman.profiling.time_and_memory_per_batch import use_batches
@@ -27,11 +24,16 @@ from dragoman.profiling.workers_and_threads import (
 from dragoman.runs.auto_config import resolve_batch_tokens
 from dragoman.runs.config import (
     apply_overrides,
+    check_keywords,
+    check_paths,
     corpus_settings,
+    describe_lengthening,
+    describe_validation,
     lengthen,
     merge_settings,
     read_settings,
     split_corpus,
+    with_training_options,
 )
 from dragoman.runs.finetune import resolve_experiment
 from dragoman.runs.folder import RunFolder
@@ -45,8 +47,8 @@ from dragoman.runs.model_card import (
     write_scores,
 )
 from dragoman.runs.presets import PresetName
-from dragoman.tasks.build_training import TrainingSetup, prepare_state
-from dragoman.tasks.config import Experiment, TranslationConfig
+from dragoman.tasks.build_training import final_scores, gather_shards, prepare_state, validate_on_all_cores
+from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import TaskData
 from dragoman.training import distributed
@@ -59,12 +61,11 @@ from dragoman.training.callbacks import (
     TrainingReporter,
     combine_callbacks,
 )
-from dragoman.training.config import TrainingConfig, TrainingOptions, TranslationTrainingConfig
+from dragoman.training.config import TrainingConfig, TrainingOptions
 from dragoman.training.launch import WorkerProcesses, WorkerRank
 from dragoman.training.precision import lacks_bfloat16
-from dragoman.training.schedules import depends_on_length
 from dragoman.training.step import check_compilable
-from dragoman.training.trainer import InterruptionError, TrainingState, Validator, select_weights
+from dragoman.training.trainer import InterruptionError, select_weights
 from dragoman.training.trainer import train as run_steps
 
 
@@ -118,7 +119,7 @@ def train(
         DataError: A text cannot be used.
         RunError: The folder exists.
     """
-    _check_keywords(training)
+    check_keywords(training, inspect.signature(train).parameters)
     files: Mapping[str, str | Path | None] = {
         "source": source,
         "target": target,
@@ -132,7 +133,7 @@ def train(
     }
     if not isinstance(overrides, Mapping | None):
         raise TypeError(f"overrides is {overrides!r:.60}, not a mapping. Give a dictionary of dotted keys and values.")
-    _check_paths({**files, "output_dir": output_dir, "init_from": init_from, "data_dir": data_dir})
+    check_paths({**files, "output_dir": output_dir, "init_from": init_from, "data_dir": data_dir})
     chosen_device, reporter, folder = choose_device(device), reporter or SilentReporter(), RunFolder(Path(output_dir))
     folder.check_new()
     if isinstance(config, Mapping):
@@ -160,35 +161,7 @@ def train(
         return train_in_folder(folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=reporter)
 
 
-def _check_keywords(training: Mapping[str, Any]) -> None:
-    """Raise TypeError on a keyword that `train` does not know, with the most similar one or the key of a setting."""
-    known = inspect.signature(train).parameters
-    for name in sorted(training.keys() - known.keys()):
-        keys = [key for key in keys_of(TranslationConfig) if key.rpartition(".")[2] == name]
-        near = [f'overrides={{"{key}": …}}' for key in keys[:1]] or difflib.get_close_matches(name, known, n=1)
-        remedy = f"Did you mean {near[0]}?" if near else "See help(dragoman.train)."
-        raise TypeError(f"train() got an unexpected keyword argument {name!r}. {remedy}")
-
-
-def _check_paths(arguments: Mapping[str, object]) -> None:
-    """Raise TypeError on an argument that is no path, such as a list of texts."""
-    for name, path in arguments.items():
-        if not isinstance(path, str | Path | None):
-            raise TypeError(f"{name} is {path!r:.60}, not a path. Write texts to a file, and give its path.")
-
-
-def _with_training_options(signature: inspect.Signature) -> inspect.Signature:
-    """Replace `**training` by one keyword for each field of the training settings."""
-    named = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    options = [
-        inspect.Parameter(name, keyword, default=field.get_default(), annotation=field.annotation)
-        for name, field in TranslationTrainingConfig.model_fields.items()
-    ]
-    return signature.replace(parameters=[*named, *options])
-
-
-train.__signature__ = _with_training_options(inspect.signature(train))  # type: ignore[attr-defined]
+train.__signature__ = with_training_options(inspect.signature(train))  # type: ignore[attr-defined]
 
 
 def resume(
@@ -217,12 +190,8 @@ def resume(
             f"dragoman train --resume {quote(folder.path)} --max-steps N"
         )
     reporter.show_choices([], device=describe_device(chosen_device))
-    ends_here = experiment.training.max_steps == folder.last_step()
-    if overrides and not ends_here and depends_on_length(experiment.training.schedule):
-        reporter.show_line(
-            f"note: from the next step on, the learning rate is that of the {experiment.training.schedule.kind} "
-            "schedule over the new length"
-        )
+    if overrides and (note := describe_lengthening(folder, experiment)) is not None:
+        reporter.show_line(f"note: {note}")
     return train_in_folder(
         folder, experiment, device=chosen_device, tensorboard=tensorboard, reporter=reporter, early=early
     )
@@ -267,7 +236,7 @@ def train_in_folder(
             _explain_resuming(folder),
         ):
             _report_environment(folder, workers, device=device, reporter=reporter)
-            if (note := _describe_validation(experiment)) is not None:
+            if (note := describe_validation(experiment)) is not None:
                 reporter.show_line(f"note: {note}")
             return train_and_score(
                 experiment,
@@ -287,19 +256,6 @@ def _report_environment(
         reporter.show_line(f"training: {arrangement}")
     before = folder.read_environment()
     reporter.show_environment_changes(environment_changes(before, device=device, num_workers=workers.world_size))
-
-
-def _describe_validation(experiment: Experiment) -> str | None:
-    """Return a note if the translations during the training and the final ones have different beam sizes."""
-    if not isinstance(experiment, TranslationConfig) or not experiment.training.validate_bleu:
-        return None
-    size, final_size = experiment.training.validation_beam_size, experiment.decoding.beam_size
-    if size == final_size:
-        return None
-    return (
-        f"{experiment.metrics[0].kind} during the training is that of beam size {size}, and the final scores are those "
-        f"of beam size {final_size}"
-    )
 
 
 def _prepare_data(
@@ -341,18 +297,18 @@ def train_and_score(
         state,
         config,
         loss_function=setup.loss_function,
-        validator=_validate_on_all_cores(setup.validator, workers),
+        validator=validate_on_all_cores(setup.validator, workers),
         callback=callback,
         device=device,
         interrupted=interrupted,
         workers=workers,
     )
     callback(EndEvent(state.progress.step))
-    state = _gather_shards(state, setup)
+    state = gather_shards(state, setup)
     with distributed.all_cores(workers):
         selected, selection = select_weights(state, setup.final_validator, interrupted=interrupted)
         callback(selection)
-        scores = _final_scores(setup, state.progress.step, interrupted)
+        scores = final_scores(setup, state.progress.step, interrupted)
     progress, weights = state.progress, setup.export_weights(selected)
     result = TrainingResult(
         folder.path,
@@ -433,24 +389,6 @@ def _explain_resuming(folder: RunFolder) -> Iterator[None]:
         raise StoppedError(f"Stopped at once. Continue from the last checkpoint with: {command}") from error
 
 
-def _validate_on_all_cores(validator: Validator, workers: distributed.WorkerGroup) -> Validator:
-    """Let the main worker validate on the cores of all, while the others wait."""
-
-    def validate(model: torch.nn.Module) -> Mapping[str, float]:
-        with distributed.all_cores(workers):
-            return validator.validate(model)
-
-    return replace(validator, validate=validate)
-
-
-def _gather_shards(state: TrainingState[Any], setup: TrainingSetup[Any]) -> TrainingState[Any]:
-    """Return the state with the whole model, which the last checkpoint of a sharded training contains."""
-    if state.validation_model is None:
-        return state
-    last = state.checkpoints.load(state.progress.step)
-    return replace(state, model=setup.model, validation_model=None, ema=last.ema)
-
-
 def _warn_about_slow_settings(config: TrainingConfig, device: torch.device) -> None:
     if config.precision == "bfloat16" and lacks_bfloat16(device):
         warn(
@@ -460,13 +398,3 @@ def _warn_about_slow_settings(config: TrainingConfig, device: torch.device) -> N
         )
     if device.type == "cpu" and cpu_library.is_installed() and (reason := cpu_library.unusable_reason()) is not None:
         warn(f"Training runs without the CPU library and is slower: {reason}", ComputeTypeWarning)
-
-
-def _final_scores(setup: TrainingSetup[Any], step: int, interrupted: Callable[[], bool]) -> dict[str, list[Score]]:
-    scores: dict[str, list[Score]] = {}
-    with torch.inference_mode():
-        for name, score in setup.scorers.items():
-            if interrupted():
-                raise InterruptionError(step)
-            scores[name] = list(score())
-    return scores

@@ -1,9 +1,9 @@
-"""Model, batches, loss and validation of a training, and the state of the training loop that follows from them."""
+"""Model, batches, loss, validation and scoring of a training, and the state of the training loop."""
 
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, final
 
@@ -14,12 +14,12 @@ from dragoman.data.batching.batch_streams import BatchStream, PrefetchingStream
 from dragoman.evaluation import Baseline, Score, perplexity
 from dragoman.training.checkpoint import CheckpointStore, Progress
 from dragoman.training.config import TrainingConfig
-from dragoman.training.distributed import WorkerGroup
+from dragoman.training.distributed import WorkerGroup, all_cores
 from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
 from dragoman.training.optimizers import build_optimizer
 from dragoman.training.precision import output_matmul_dtype
 from dragoman.training.step import B, LossFunction, compile_model
-from dragoman.training.trainer import TrainingState, Validator
+from dragoman.training.trainer import InterruptionError, TrainingState, Validator
 
 
 @final
@@ -65,6 +65,35 @@ def prepare_state(
         progress=Progress(),
         describe_rows=setup.describe_rows,
     )
+
+
+def validate_on_all_cores(validator: Validator, workers: WorkerGroup) -> Validator:
+    """Let the main worker validate on the cores of all, while the others wait."""
+
+    def validate(model: nn.Module) -> Mapping[str, float]:
+        with all_cores(workers):
+            return validator.validate(model)
+
+    return replace(validator, validate=validate)
+
+
+def gather_shards(state: TrainingState[Any], setup: TrainingSetup[Any]) -> TrainingState[Any]:
+    """Return the state with the whole model, which the last checkpoint of a sharded training contains."""
+    if state.validation_model is None:
+        return state
+    last = state.checkpoints.load(state.progress.step)
+    return replace(state, model=setup.model, validation_model=None, ema=last.ema)
+
+
+def final_scores(setup: TrainingSetup[Any], step: int, interrupted: Callable[[], bool]) -> dict[str, list[Score]]:
+    """Score the model on every held-out set. Raises InterruptionError between two sets once `interrupted` is true."""
+    scores: dict[str, list[Score]] = {}
+    with torch.inference_mode():
+        for name, score in setup.scorers.items():
+            if interrupted():
+                raise InterruptionError(step)
+            scores[name] = list(score())
+    return scores
 
 
 @final

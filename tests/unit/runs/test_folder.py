@@ -15,10 +15,10 @@ from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.errors import DataError, RunError
 from dragoman.evaluation import Score
 from dragoman.nn.cpu_training_ops import without_cpu_ops
-from dragoman.runs.config import parse_experiment
+from dragoman.runs.config import describe_validation, parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.model_card import TrainingResult, collect_environment, environment_changes
-from dragoman.runs.train import _describe_validation, _explain_resuming
+from dragoman.runs.train import _explain_resuming
 from tests.small_runs import hashes
 from tests.untrained_runs import finished_run
 
@@ -231,6 +231,6 @@ def test_different_beam_sizes_of_validation_and_final_scores_are_noted():
     same = {"validation_beam_size": EXPERIMENT.decoding.beam_size}
     for training, is_noted in (({}, True), (same, False), ({"validate_bleu": False}, False)):
         tree = {"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}, "training": training}
-        note = _describe_validation(parse_experiment(tree))
+        note = describe_validation(parse_experiment(tree))
         assert (note is not None) == is_noted
-    assert "bleu during the training is that of beam size 1, and" in str(_describe_validation(EXPERIMENT))
+    assert "bleu during the training is that of beam size 1, and" in str(describe_validation(EXPERIMENT))
