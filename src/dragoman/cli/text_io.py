@@ -95,7 +95,7 @@ def read_pairs(name: str) -> tuple[list[str], list[str]]:
     corpus, warnings = recognize_pairs(Path(name), options=("--source", "--reference")), ReadWarnings()
     examples = list(read_corpus(corpus, warnings))
     for note in corpus_notes(corpus):
-        messages.say(note)
+        messages.say(f"note: {note}")
     report_repairs(warnings)
     if not examples:
         raise DataError(f"{name}: is empty. Give a file with one pair per line.")
