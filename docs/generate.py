@@ -6,6 +6,7 @@
 - `python.md`, from the signatures and docstrings of the public API.
 """
 
+import dataclasses
 import inspect
 import re
 import sys
@@ -59,10 +60,18 @@ PYTHON = f"""# Python API
 
 <!-- Written by `{COMMAND}` from the public names of `dragoman`; edits here are lost. -->
 
-`import dragoman` is quick: PyTorch is imported only when a function needs it. User errors are subclasses of
-`dragoman.errors.DragomanError`.
+`import dragoman` is quick: PyTorch is imported only when a function needs it.
+
+## Errors
+
+Errors that the user can fix are subclasses of `dragoman.DragomanError`: `ConfigError` (an option or a setting),
+`DataError` (a text or a file), `RunError` (a run folder), and, in `dragoman.errors`, `TrainingError`, `StoppedError`
+and `MissingExtraError`. An argument of a wrong type raises `TypeError`. Warnings about single texts are
+`TranslationWarning`, `GenerationWarning` and `InputWarning`, subclasses of `dragoman.errors.TextWarning`.
 """
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "multiple_of": "a multiple of", "min_length": "length ≥"}
+WIDTH = 100
+"""Characters above which a signature has one parameter per line."""
 PLAIN = {int: "integer", float: "number", str: "string", bool: "`true` or `false`", Path: "path"}
 
 
@@ -250,6 +259,7 @@ def python_api() -> str:
     for name, kind in public.items():
         if inspect.isclass(kind):
             parts.append(f"## dragoman.{name}\n\n{_docstring(kind)}\n")
+            parts += _members(kind)
             methods = {key: value for key, value in vars(kind).items() if not key.startswith("_")}
             parts += [_function(key, value, level=3) for key, value in methods.items() if inspect.isfunction(value)]
     return "\n".join(parts)
@@ -263,13 +273,65 @@ def _function(name: str, function: Any, *, level: int) -> str:
         if (named or one.kind is one.KEYWORD_ONLY) and "*" not in shown:
             shown.append("*")
         if named:
-            shown += [f"{key}=None" for key in typing.get_args(one.annotation)[0].__annotations__]
+            shown += _options(typing.get_args(one.annotation)[0])
             continue
-        default = "" if one.default is one.empty else f"={_python(one.default)}"
-        shown.append(("**" if one.kind is one.VAR_KEYWORD else "") + one.name + default)
-    text = f"{name.rpartition('.')[2]}({', '.join(shown)})"
-    lines = re.sub(r"(.{1,110})(?: |$)", r"\1\n    ", text).rstrip()
+        default = "" if one.default is one.empty else f" = {_python(one.default)}"
+        kind = "" if one.annotation is one.empty else f": {_written_type(one.annotation)}"
+        shown.append(("**" if one.kind is one.VAR_KEYWORD else "") + one.name + kind + default)
+    returned = inspect.signature(function).return_annotation
+    opening, closing = f"{name.rpartition('.')[2]}(", f") -> {_written_type(returned)}"
+    lines = opening + ", ".join(shown) + closing
+    if len(lines) > WIDTH:
+        lines = "\n".join([opening, *(f"    {one}," for one in shown), closing])
     return f"{'#' * level} {name}\n\n```python\n{lines}\n```\n\n{_docstring(function)}\n"
+
+
+def _options(kind: Any) -> Iterator[str]:
+    """Yield the keyword arguments that a TypedDict names, with the defaults of the code that takes them."""
+    from dragoman.inference.completion_result import Limits
+    from dragoman.inference.translator import Translator
+    from dragoman.runs.load import load
+
+    defaults = {}
+    for taker in (load, Translator._translate, Limits):
+        defaults |= {one.name: one.default for one in inspect.signature(taker).parameters.values()}
+    for name, annotation in typing.get_type_hints(kind).items():
+        default = defaults.get(name)
+        yield f"{name}: {_written_type(annotation)} = {_python(default)}"
+
+
+def _written_type(annotation: Any) -> str:
+    """Return a type as it is written in a program, without modules."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if isinstance(annotation, str):
+        return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", annotation)
+    if annotation in (None, types.NoneType, ...):
+        return "..." if annotation is ... else "None"
+    if origin is typing.Annotated:
+        return _written_type(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(map(_written_type, arguments))
+    if origin is typing.Literal:
+        return f"Literal[{', '.join(map(repr, arguments))}]"
+    if isinstance(annotation, list):  # parameters of a callable
+        return f"[{', '.join(map(_written_type, annotation))}]"
+    written = getattr(origin or annotation, "__name__", str(annotation))
+    return f"{written}[{', '.join(map(_written_type, arguments))}]" if arguments else written
+
+
+def _members(kind: Any) -> Iterator[str]:
+    """Yield a table of the keys of a configuration, or a list of the fields and properties of a class."""
+    if is_config(kind):
+        yield _table(dict(kind.model_fields), descriptions(kind))
+        return
+    given = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    lines = [f"- `{one.name}: {_written_type(one.type)}`" for one in given]
+    for name, value in vars(kind).items():
+        if isinstance(value, property) and not name.startswith("_"):
+            typed = _written_type(inspect.signature(value.fget).return_annotation) if value.fget else ""
+            lines.append(f"- `{name}: {typed}`: {' '.join((inspect.getdoc(value) or '').split())}")
+    if lines:
+        yield "Attributes:\n\n" + "\n".join(lines) + "\n"
 
 
 def _docstring(documented: Any) -> str:

@@ -8,8 +8,17 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import dragoman
-from dragoman import Classifier, DecodingConfig, DragomanError, Generator, QuestionAnswerer, Tagger, Translator
-from dragoman.errors import ConfigError, RunError
+from dragoman import (
+    Classifier,
+    ConfigError,
+    DecodingConfig,
+    DragomanError,
+    Generator,
+    QuestionAnswerer,
+    RunError,
+    Tagger,
+    Translator,
+)
 from dragoman.evaluation import Bleu
 
 RUNS = Path("runs")

@@ -15,12 +15,17 @@ __all__ = [
     "Classification",
     "Classifier",
     "Completion",
+    "ConfigError",
+    "DataError",
     "DecodingConfig",
     "DragomanError",
+    "GenerationWarning",
     "Generator",
     "Hypothesis",
+    "InputWarning",
     "Message",
     "QuestionAnswerer",
+    "RunError",
     "SamplingConfig",
     "Score",
     "Tag",
@@ -28,6 +33,7 @@ __all__ = [
     "TrainingResult",
     "Translation",
     "TranslationResult",
+    "TranslationWarning",
     "Translator",
     "__version__",
     "evaluate",
@@ -37,20 +43,23 @@ __all__ = [
 
 if TYPE_CHECKING:
     from dragoman.decoding import AnswerConfig, DecodingConfig, Hypothesis, SamplingConfig
-    from dragoman.errors import DragomanError
+    from dragoman.errors import ConfigError, DataError, DragomanError, RunError
     from dragoman.evaluation import Score
     from dragoman.inference import (
         Answer,
         Classification,
         Classifier,
         Completion,
+        GenerationWarning,
         Generator,
+        InputWarning,
         Message,
         QuestionAnswerer,
         Tag,
         Tagger,
         Translation,
         TranslationResult,
+        TranslationWarning,
         Translator,
     )
     from dragoman.runs.evaluate import evaluate
@@ -64,9 +73,12 @@ else:  # type checkers would accept every name that `__getattr__` may return
 
     _MODULES = {
         "AnswerConfig": "decoding",
+        "ConfigError": "errors",
+        "DataError": "errors",
         "DecodingConfig": "decoding",
         "DragomanError": "errors",
         "Hypothesis": "decoding",
+        "RunError": "errors",
         "SamplingConfig": "decoding",
         "Score": "evaluation",
         "TrainingResult": "runs.model_card",

@@ -18,6 +18,7 @@ from dragoman.runs.compare import summarize_run
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import LOADED_AS
 from dragoman.runs.model_card import TrainingResult
 from dragoman.runs.train import train_and_score
 from dragoman.tasks.config import TASK_CONFIGS
@@ -85,6 +86,9 @@ def test_files_of_a_run(place, name):
         words.command.replace("RUN", name),
     ):
         assert part in card
+    loaded = LOADED_AS.get("language_modeling" if name == "pairs" else name)
+    assert (loaded is None) == (words.python_usage is None)
+    assert loaded is None or f'dragoman.load("{name}", dragoman.{loaded[0]}).' in card
     assert str(place) not in card
     assert folder.labels.exists() == (name in ("classification", "tagging"))
 

@@ -9,6 +9,8 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.html_tables import html_table
 
 FinishReason = Literal["end", "stop", "length"]
+MAX_NEW_TOKENS = 256
+"""Default limit of a completion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Prompt:
 class Limits:
     """Limits of the completions of a prompt: number of tokens, stop strings that they end before, and samples."""
 
-    max_new_tokens: int
+    max_new_tokens: int = MAX_NEW_TOKENS
     stop: Sequence[str] = ()
     num_samples: int = 1
 

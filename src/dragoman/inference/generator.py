@@ -13,7 +13,14 @@ from dragoman.errors import ConfigError, DataError, TextWarning, warn
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
-from dragoman.inference.completion_result import Completion, Limits, Prompt, build_completion, text_stream
+from dragoman.inference.completion_result import (
+    MAX_NEW_TOKENS,
+    Completion,
+    Limits,
+    Prompt,
+    build_completion,
+    text_stream,
+)
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -27,8 +34,6 @@ from dragoman.inference.scheduler import Request
 from dragoman.models.special_symbols import BOS, EOS
 
 _DEFAULT_CONFIG = SamplingConfig()
-MAX_NEW_TOKENS = 256
-"""Default limit of a completion."""
 _STREAM_CHUNK = 256
 """Prompts of a stream that are sorted and batched together."""
 

@@ -87,7 +87,7 @@ def load(
     batch_tokens: int = BATCH_TOKENS,
     shortlist: bool = False,
     ensemble: Sequence[str | Path] = (),
-) -> Any:
+) -> "Translator | Generator | Classifier | Tagger | QuestionAnswerer":
     """Load the model of a run folder, or of an exported one, for inference.
 
     The result depends on the task of the run: a `Translator`, `Generator`, `Classifier`, `Tagger` or

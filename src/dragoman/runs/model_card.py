@@ -83,7 +83,7 @@ class TrainingResult:
     @overload
     def load(self, kind: type[_M], **options: Unpack[LoadOptions]) -> _M: ...
 
-    def load(self, kind: type[Any] | None = None, **options: Unpack[LoadOptions]) -> Any:
+    def load(self, kind: type[Any] | None = None, **options: Unpack[LoadOptions]) -> "LoadedModel":
         """Load the trained model; arguments and options are those of `dragoman.load`."""
         return load(self.path, kind, **options)
 
@@ -123,7 +123,7 @@ def write_model_card(
         parts += ["## Sample", "\n".join(f"    {line}" for line in sample.split("\n"))]
     parts += ["## Use", f"```\n{task.command.replace('RUN', name)}\n```"]
     if task.python_usage:
-        parts.append(f'```python\nimport dragoman\n\ndragoman.load("{name}").{task.python_usage}\n```')
+        parts.append(f"```python\nimport dragoman\n\n{task.python_usage.replace('RUN', name)}\n```")
     write_atomically(folder.model_card, "\n\n".join(parts) + "\n")
 
 

@@ -44,7 +44,7 @@ class LanguageModelingTask:
         loss_unit="predicted tokens",
         unit="tokens",
         command="dragoman generate RUN --prompt TEXT",
-        python_usage='generate(["…"])',
+        python_usage='dragoman.load("RUN", dragoman.Generator).generate(["…"])',
         advice=CorpusAdvice(
             enough=1_000_000,
             outlook="a model of such a text imitates its style, and does not stay on a topic",

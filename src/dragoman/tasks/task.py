@@ -107,7 +107,7 @@ class TaskDescription:
     command: str
     """Command that uses a run, which it calls `RUN`."""
     python_usage: str | None
-    """Method call on the result of `dragoman.load`; None for tasks without inference."""
+    """Python expression that uses a run, which it calls `RUN`; None for tasks without inference."""
     advice: CorpusAdvice
 
 

@@ -64,7 +64,7 @@ class TranslationTask:
         loss_unit="target tokens",
         unit="tokens",
         command="dragoman translate RUN --input FILE",
-        python_usage='translate(["…"])',
+        python_usage='dragoman.load("RUN", dragoman.Translator).translate(["…"])',
         advice=CorpusAdvice(
             enough=10_000,
             outlook="a few thousand pairs rarely give a useful translator",
