@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, TypeVar, Unpack, final, overload
 
-from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers import UNK, Tokenizer
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options, require_config, require_options
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, TextWarning, warn
@@ -404,6 +404,11 @@ def encode_prompts(
     side = tokenizer.source
     texts = [side.normalize(text) for text in prompts]
     encoded = [tuple(ids) for ids in side.encode_batch(texts)]
+    for number, ids in enumerate(encoded, start=first + 1):
+        if count := ids.count(UNK):
+            noun = "token is" if count == 1 else "tokens are"
+            problem = "prompts have tokens that are not in the vocabulary"
+            warn(GenerationWarning("prompt", number, f"{count} {noun} not in the vocabulary", problem=problem))
     # When sampling, running text drops its beginning sooner or later anyway, without a warning.
     if max_length is not None and (pairs or kept is None):
         extra = 1 if pairs else 0  # the begin symbol, which follows the prompt of a pair

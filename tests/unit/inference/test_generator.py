@@ -226,6 +226,17 @@ def test_pairs_continue_after_their_prompt(characters):
     assert set(one.hypothesis.tokens) == set(range(4, len(characters.target)))
 
 
+@pytest.mark.parametrize("pairs", [False, True])
+def test_unknown_characters_of_a_prompt_are_reported(characters, pairs):
+    model = generator(characters, pairs=pairs)
+    with pytest.warns(GenerationWarning) as caught:
+        model.generate(["a", "zz a", "z"], max_new_tokens=2)
+    assert [str(one.message) for one in caught] == [
+        "prompt 2: 2 tokens are not in the vocabulary",
+        "prompt 3: 1 token is not in the vocabulary",
+    ]
+
+
 def test_truncated_prompt_of_a_pair_is_reported(characters):
     model = generator(characters, pairs=True)
     long = r"prompt 2: 19 tokens, of which the model sees the last"
