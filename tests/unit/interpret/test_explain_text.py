@@ -5,17 +5,23 @@ import json
 import pytest
 import torch
 
-from dragoman.data.tokenizers import BpeConfig, Tokenizer
+from dragoman.data.tokenizers import BOS, BpeConfig, Tokenizer
 from dragoman.errors import DataError
-from dragoman.interpret.explain_text import explain_translation
+from dragoman.interpret.explain_text import explain_continuation, explain_translation
 from dragoman.interpret.report.html_page import render_explanations
 from dragoman.interpret.report.serialization import ExplainedSystem, explanations_to_dict
-from dragoman.models.config import AlibiConfig, EncoderDecoderAttentionConfig, EncoderDecoderConfig, SelfAttentionConfig
+from dragoman.models.config import (
+    AlibiConfig,
+    DecoderOnlyConfig,
+    EncoderDecoderAttentionConfig,
+    EncoderDecoderConfig,
+    SelfAttentionConfig,
+)
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.nn.sparse.bigbird import BigBirdConfig
 from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.nn.sparse.sliding_window import SlidingWindowConfig
-from tests.random_models import NO_DROPOUT, random_transformer
+from tests.random_models import NO_DROPOUT, random_causal, random_transformer
 from tests.random_recurrent_models import random_recurrent
 
 TEXTS = ["two small dogs play .", "the cat sleeps in the house ."]
@@ -88,6 +94,15 @@ def test_head_effects_have_one_value_per_head():
         "masked": torch.Size([2, 2]),
         "cross": torch.Size([2, 2]),
     }
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_report_says_whether_a_continuation_has_ended(finished):
+    config = DecoderOnlyConfig(d_model=12, num_heads=2, d_ff=19, num_layers=1, dropout=NO_DROPOUT)
+    model = random_causal(config, vocabulary=len(TOKENIZER.target), seed=3)
+    one = explain_continuation(model, TOKENIZER.target, [BOS, 5], [6, 7], finished=finished)
+    tree = explanations_to_dict([ExplainedSystem("model", [], [one], TOKENIZER.target)], title="")
+    assert tree["systems"][0]["sentences"][0]["has_end_symbol"] is finished
 
 
 def test_empty_text_is_refused():

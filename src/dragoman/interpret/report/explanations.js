@@ -372,7 +372,7 @@ function showTexts() {
   [$("texts-note").textContent, $("predictions-title").textContent] = TASKS[one.task];
   $("steps").closest(".scroll").hidden = one.predictions.length < 2;
   const perToken = one.target.length < 2 ? "" : `, ${(one.log_prob / one.target.length).toFixed(4)} per token`;
-  const eos = ["translation", "continuation"].includes(one.task) ? ", end symbol included" : "";
+  const eos = one.has_end_symbol ? ", end symbol included" : "";
   $("score").textContent = `Log-probability ${one.log_prob.toFixed(4)} nats${perToken}${eos}.`;
   state.pinned = false;
   state.token = null;

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from dragoman.array_types import Bool, Shaped
-from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.data.tokenizers import EOS, LanguageTokenizer
 from dragoman.evaluation import PairedResult
 from dragoman.evaluation.error_analysis import ErrorAnalysis, WorstSentence
 from dragoman.interpret.attention_heads import mean_over_heads
@@ -30,6 +30,7 @@ METHOD_NOTES = {
     "beam_search": "the best of all finished hypotheses",
     "mbr": "the finished hypothesis that agrees best with the others (minimum Bayes risk)",
 }
+UNFINISHED_NOTE = "the best hypothesis at the length limit; none is finished"
 SentencePasses = Mapping[int, tuple[Sequence[str], Sequence[str], ForwardPass]]
 """Source tokens, target tokens and forward pass of some sentences, by index."""
 
@@ -123,6 +124,7 @@ def _explanation(one: Explanation, tokenizer: LanguageTokenizer, *, compact: boo
             if field.name not in OMITTED
         },
         "log_prob": one.log_prob,
+        "has_end_symbol": one.task in ("translation", "continuation") and forward_pass.target[-1:] == (EOS,),
         "projected": sorted(forward_pass.projected),
         "weights": {kind: fractions(weights) for kind, weights in forward_pass.weights.items()},
         "masks": {kind: fractions(_deduplicate(mask).float()) for kind, mask in forward_pass.masks.items()},
@@ -174,7 +176,7 @@ def _search(record: SearchRecord, tokenizer: LanguageTokenizer) -> _Tree:
         "steps": steps,
         "best_path": list(record.best_path),
         "best_score": record.best.score,
-        "method": METHOD_NOTES[record.method],
+        "method": METHOD_NOTES[record.method] if record.scores else UNFINISHED_NOTE,
         "finished": [list(position) for position in record.scores],
         "greedy_path": list(record.greedy_path),
         "note": _greedy_note(record, tokenizer),
