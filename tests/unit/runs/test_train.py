@@ -224,6 +224,7 @@ def test_long_validation_pairs_are_left_out_of_the_loss(place, tmp_path):
     folder.create()
     model = {"model": {"positions": {"kind": "learned", "max_length": 9}}}
     experiment = parse_experiment(merge(settings_of(place, max_source_length=8, max_target_length=8), model))
+    folder.write_config(experiment)
     data = prepare_data(experiment, folder)
     assert 0 < len(data.valid) < 13
     assert max(data.valid.source.lengths.max(), data.valid.target.lengths.max()) <= 8
