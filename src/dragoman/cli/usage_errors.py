@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -120,5 +121,9 @@ def _describe_extra(extra: str, context: Any, options: list[str]) -> str:
     arguments = [one.name.upper() for one in context.command.params if one.param_type_name == "argument"]
     takes = f"takes only {' '.join(arguments)}" if arguments else "takes options only"
     files = next((option for option in ("--input", "--text", "--source") if option in options), None)
-    remedy = f"Give a file with {files}." if files else "Leave it out."
+    text = next((option for option in ("--prompt", "--text") if option in options and option != files), None)
+    ways = [f"a file with {files}"] if files else []
+    if text:
+        ways.insert(0, f"text with {text} {shlex.quote(extra)}")
+    remedy = f"Give {' or '.join(ways)}." if ways else "Leave it out."
     return f"{extra}: is not expected. {context.command_path} {takes}. {remedy}"

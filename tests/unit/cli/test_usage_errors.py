@@ -37,8 +37,10 @@ ALL = {verb: options_of(verb) for verb in main.SUMMARIES}
         ("score x --source y", "--target is missing: file of translations"),
         (
             "translate x text.en",
-            "text.en: is not expected. dragoman translate takes only RUN. Give a file with --input.",
+            "text.en: is not expected. dragoman translate takes only RUN. Give text with --text text.en or a file with "
+            "--input.",
         ),
+        ("generate x 'O Romeo:'", "Give text with --prompt 'O Romeo:' or a file with --input."),
         ("translate x --beam-size 0", "--beam-size 0: must be at least 1."),
         ("translate x --beam many", "--beam-size many: must be an integer."),
         ("translate x --decoding beam", "must be one of beam_search, mbr. Did you mean beam_search?"),
