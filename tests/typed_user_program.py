@@ -71,6 +71,7 @@ async def write(generator: Generator, prompt: str) -> AsyncIterator[str]:
         yield piece
     completion = await generator.generate_async(prompt, temperature=0.7, top_k=20, stop=["\n"])
     yield completion.text if completion.finish_reason == "stop" else ""
+    yield generator.chat([{"role": "user", "content": "Hello?"}], temperature=0.5).text
     yield generator.chat([dragoman.Message("user", "Hello?")]).text
 
 
@@ -87,7 +88,7 @@ def describe(path: Path) -> str:
         case Tagger():
             return " ".join(tag.label for tags in model.tag([["Two", "dogs"]]) for tag in tags)
         case QuestionAnswerer():
-            answer = model.answer("Who plays?", "Two dogs play.")
+            answer = model.answer("Who plays?", "Two dogs play.", dragoman.AnswerConfig())
             return "" if answer.no_answer else f"{answer.text} ({answer.probability:.0%})"
 
 

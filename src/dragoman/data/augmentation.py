@@ -25,12 +25,16 @@ Perturbation = Literal["uppercase", "no_final_punctuation", "typos"]
 class NoiseConfig(Config):
     """Probabilities of noise in training sources; 0 means never."""
 
-    uppercase: float = Field(0.0, ge=0.0, le=1.0, description="of a source in uppercase")
-    lowercase: float = Field(0.0, ge=0.0, le=1.0, description="of a source in lowercase")
-    titlecase: float = Field(0.0, ge=0.0, le=1.0, description="of a source with a capital at the start of every word")
-    no_final_punctuation: float = Field(0.0, ge=0.0, le=1.0, description="of a source without its final punctuation")
-    typos: float = Field(0.0, ge=0.0, le=1.0, description="of a typo in each word of a source")
-    truncation: float = Field(0.0, ge=0.0, le=1.0, description="of a pair that ends early")
+    uppercase: float = Field(default=0.0, ge=0.0, le=1.0, description="of a source in uppercase")
+    lowercase: float = Field(default=0.0, ge=0.0, le=1.0, description="of a source in lowercase")
+    titlecase: float = Field(
+        default=0.0, ge=0.0, le=1.0, description="of a source with a capital at the start of every word"
+    )
+    no_final_punctuation: float = Field(
+        default=0.0, ge=0.0, le=1.0, description="of a source without its final punctuation"
+    )
+    typos: float = Field(default=0.0, ge=0.0, le=1.0, description="of a typo in each word of a source")
+    truncation: float = Field(default=0.0, ge=0.0, le=1.0, description="of a pair that ends early")
 
     @model_validator(mode="after")
     def _check_case(self) -> Self:

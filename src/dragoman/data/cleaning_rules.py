@@ -26,11 +26,11 @@ RATIO_OFFSET = 10
 class CleaningConfig(Config):
     """Cleaning rules; pairs with an empty side are always removed."""
 
-    max_words: int | None = Field(250, ge=1)
+    max_words: int | None = Field(default=250, ge=1)
     """Maximum number of words, separated by spaces, on either side."""
-    max_characters: int | None = Field(2500, ge=1)
+    max_characters: int | None = Field(default=2500, ge=1)
     """Maximum number of characters on either side; bounds text without spaces."""
-    max_length_ratio: float | None = Field(6.0, ge=1)
+    max_length_ratio: float | None = Field(default=6.0, ge=1)
     """Maximum of (longer + 10) / (shorter + 10), in characters."""
     remove_copies: bool = True
     """Remove pairs whose target equals the source, unless they consist of numbers and signs."""

@@ -30,23 +30,23 @@ class DataConfig(ValidationConfig):
     """Training corpus."""
     extra_corpora: tuple[ExtraCorpus, ...] = ()
     """Additional training corpora, such as back-translated text, each with a weight."""
-    temperature: float | None = Field(None, ge=1.0, le=1000.0)
+    temperature: float | None = Field(default=None, ge=1.0, le=1000.0)
     """Draw a share of n^(1/temperature) from each corpus of n pairs, instead of weights."""
     valid: ParallelCorpus | None = None
     """Validation corpus; by default a part of `train` is held out."""
-    valid_size: int | None = Field(None, ge=1)
+    valid_size: int | None = Field(default=None, ge=1)
     """Different sources of `train` to hold out without `valid`; by default 5 %, at most 2,000."""
     test: ParallelCorpus | None = None
     """Test corpus, scored at the end; training pairs with its sources are leaks."""
     cleaning: CleaningConfig = CleaningConfig()
     """Rules that remove training pairs."""
-    tokenizer_sample_size: int = Field(2_000_000, ge=1)
+    tokenizer_sample_size: int = Field(default=2_000_000, ge=1)
     """Maximum number of pairs to train a tokenizer on, drawn by the seed."""
     noise: NoiseConfig | None = None
     """Noise in training sources, drawn anew in each epoch, which makes the model robust against noisy input."""
-    max_source_length: int = Field(256, ge=1)
+    max_source_length: int = Field(default=256, ge=1)
     """Maximum number of source tokens; longer training pairs are left out."""
-    max_target_length: int = Field(256, ge=1)
+    max_target_length: int = Field(default=256, ge=1)
     """Maximum number of target tokens; longer training pairs are left out."""
 
     @property

@@ -34,11 +34,11 @@ Uniform = NDArray[np.float64]
 class MaskingConfig(Config):
     """Tokens that a model learns to predict."""
 
-    rate: float = Field(0.15, gt=0, lt=1)
+    rate: float = Field(default=0.15, gt=0, lt=1)
     """Share of the tokens of each text to predict, at least one token."""
-    mask_share: float = Field(0.8, ge=0, le=1)
+    mask_share: float = Field(default=0.8, ge=0, le=1)
     """Share of these tokens that are replaced by the mask."""
-    random_share: float = Field(0.1, ge=0, le=1)
+    random_share: float = Field(default=0.1, ge=0, le=1)
     """Share of these tokens that are replaced by a random token; the rest stay."""
 
     @model_validator(mode="after")

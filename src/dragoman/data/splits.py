@@ -42,7 +42,7 @@ class SplitConfig(ValidationConfig, Generic[_C]):
     """Training corpus."""
     valid: _C | None = None
     """Validation corpus; by default a part of `train` is held out."""
-    valid_size: int | None = Field(None, ge=1)
+    valid_size: int | None = Field(default=None, ge=1)
     """Different texts (contexts of questions) of `train` to hold out without `valid`; by default 5 %, at most 2,000."""
     test: _C | None = None
     """Test corpus, scored at the end."""

@@ -169,10 +169,10 @@ class SamplingConfig(_StrictConfig):
 class AnswerConfig(_StrictConfig):
     """Choice of answers."""
 
-    n_best: PositiveInt = Field(1, description="answers returned per question, best first")
-    max_answer_length: PositiveInt = Field(30, description="most tokens of an answer")
+    n_best: PositiveInt = Field(default=1, description="answers returned per question, best first")
+    max_answer_length: PositiveInt = Field(default=30, description="most tokens of an answer")
     no_answer_threshold: Real | None = Field(
-        None,
+        default=None,
         description="return no answer where its log-probability exceeds that of the best answer by more than this; "
         "none: always return an answer",
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Self, TypedDict
 
 from pydantic import Field, model_validator
 
@@ -48,23 +48,41 @@ class Message:
     text: str
 
 
-def format_chat(messages: Sequence[Message], template: ChatTemplate) -> str:
+class MessageDict(TypedDict):
+    """Message of one role as a mapping, as services exchange it."""
+
+    role: Role
+    content: str
+
+
+def _read_message(given: Message | MessageDict, number: int) -> Message:
+    """Return a message, also from a mapping. Raises TypeError where it is none."""
+    match given:
+        case Message(text=str()):
+            return given
+        case {"role": "user" | "assistant" as role, "content": str(text), **others} if not others:
+            return Message(role, text)
+    raise TypeError(
+        f"messages[{number}] is {given!r:.60}, not a message. "
+        'Give dragoman.Message(role, text) or {"role": "user", "content": text}.'
+    )
+
+
+def format_chat(messages: Sequence[Message | MessageDict], template: ChatTemplate) -> str:
     """Return a conversation as a prompt for the next message of the assistant.
 
     Raises DataError where the last message is not the user's, and where a message contains a marker of the template:
     the model would read it as a turn of its own, so that a user could forge messages of the assistant.
     """
-    for number, message in enumerate(messages):
-        if not isinstance(message, Message) or not isinstance(message.text, str):
-            raise TypeError(f"messages[{number}] is {message!r:.60}, not a message. Give dragoman.Message(role, text).")
-    if not messages or messages[-1].role != "user":
+    read = [_read_message(message, number) for number, message in enumerate(messages)]
+    if not read or read[-1].role != "user":
         raise DataError("the conversation does not end with a message of the user; add one")
     markers = [marker.strip() for turn in (template.user, template.assistant) for marker in (turn.prefix, turn.suffix)]
-    for number, message in enumerate(messages, start=1):
+    for number, message in enumerate(read, start=1):
         for marker in markers:
             if marker and marker in message.text:
                 raise DataError(
                     f"message {number} contains {marker!r}, which marks a turn in the chat template; rephrase it"
                 )
-    turns = [(template.user if one.role == "user" else template.assistant, one.text) for one in messages]
+    turns = [(template.user if one.role == "user" else template.assistant, one.text) for one in read]
     return "".join(f"{turn.prefix}{text}{turn.suffix}" for turn, text in turns) + template.assistant.prefix

@@ -109,7 +109,7 @@ class LabelPredictor:
 class Classifier(LabelPredictor):
     """Model for sequence classification with its tokenizer and labels.
 
-    The result for a text does not depend on other texts.
+    The result for a text depends on other texts by rounding only.
     """
 
     @overload
@@ -159,7 +159,7 @@ class Classifier(LabelPredictor):
 class Tagger(LabelPredictor):
     """Model for token classification with its tokenizer and labels.
 
-    The result for a sentence does not depend on other sentences.
+    The result for a sentence depends on other sentences by rounding only.
     """
 
     def tag(self, sentences: Iterable[Sequence[str]], *, first_line: int = 1) -> list[list[Tag]]:

@@ -12,7 +12,7 @@ from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, TextWarning, warn
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
-from dragoman.inference.chat_template import ChatTemplate, Message, format_chat
+from dragoman.inference.chat_template import ChatTemplate, Message, MessageDict, format_chat
 from dragoman.inference.completion_result import (
     MAX_NEW_TOKENS,
     Completion,
@@ -263,7 +263,7 @@ class Generator:
 
     def chat(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Message | MessageDict],
         config: GenerationConfig = _DEFAULT_CONFIG,
         **options: Unpack[GenerationOptions],
     ) -> Completion:
@@ -282,7 +282,7 @@ class Generator:
 
     async def chat_async(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Message | MessageDict],
         config: GenerationConfig = _DEFAULT_CONFIG,
         **options: Unpack[GenerationOptions],
     ) -> Completion:

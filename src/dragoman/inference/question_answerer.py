@@ -82,7 +82,7 @@ _WindowResult = tuple[list[TokenSpan], float]
 class QuestionAnswerer:
     """Model for extractive question answering with its tokenizer.
 
-    The result for a question does not depend on other questions.
+    The result for a question depends on other questions by rounding only.
     """
 
     def __init__(

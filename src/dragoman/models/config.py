@@ -31,7 +31,7 @@ class LearnedConfig(Config):
     """Learned position embeddings up to a maximum length."""
 
     kind: Literal["learned"] = "learned"
-    max_length: PositiveInt = Field(1024, description="number of positions; longer sequences are refused")
+    max_length: PositiveInt = Field(default=1024, description="number of positions; longer sequences are refused")
     join: CombineMode = Field("add", description="add to the embedding, or concatenate with it and project")
 
 
@@ -39,16 +39,16 @@ class ShawConfig(Config):
     """Relative position embeddings in self-attention (Shaw et al., 2018)."""
 
     kind: Literal["shaw"] = "shaw"
-    max_distance: PositiveInt = Field(16, description="distances are clipped to [-max_distance, max_distance]")
-    values: bool = Field(True, description="embed distances for the values too (disables the fused kernels)")
+    max_distance: PositiveInt = Field(default=16, description="distances are clipped to [-max_distance, max_distance]")
+    values: bool = Field(default=True, description="embed distances for the values too (disables the fused kernels)")
 
 
 class T5BiasConfig(Config):
     """Learned bias per head and bucket of distances (T5; Raffel et al., 2020)."""
 
     kind: Literal["t5_bias"] = "t5_bias"
-    num_buckets: int = Field(32, ge=4, multiple_of=4, description="number of buckets")
-    max_distance: PositiveInt = Field(128, description="larger distances share the last bucket")
+    num_buckets: int = Field(default=32, ge=4, multiple_of=4, description="number of buckets")
+    max_distance: PositiveInt = Field(default=128, description="larger distances share the last bucket")
 
     @model_validator(mode="after")
     def _check_max_distance(self) -> Self:
@@ -64,7 +64,7 @@ class RotaryConfig(Config):
     """Rotary position embeddings (RoPE; Su et al., 2021)."""
 
     kind: Literal["rotary"] = "rotary"
-    base: PositiveFloat = Field(10000.0, description="base of the rotation frequencies")
+    base: PositiveFloat = Field(default=10000.0, description="base of the rotation frequencies")
 
 
 class AlibiConfig(Config):
@@ -80,8 +80,8 @@ class TreeConfig(Config):
     """
 
     kind: Literal["tree"] = "tree"
-    absolute: bool = Field(True, description="combine sinusoidal encodings of position and tree depth")
-    relative: bool = Field(True, description="embed the tree relation of each pair of words")
+    absolute: bool = Field(default=True, description="combine sinusoidal encodings of position and tree depth")
+    relative: bool = Field(default=True, description="embed the tree relation of each pair of words")
     max_distance: PositiveInt = Field(
         TREE_MAX_DISTANCE, description="relations are clipped to [-max_distance, max_distance]"
     )
@@ -123,10 +123,12 @@ PositionsConfig = Annotated[
 class DropoutConfig(Config):
     """Dropout probabilities during training."""
 
-    embedding: Probability = Field(0.1, description="on the sum of token and position embeddings")
-    residual: Probability = Field(0.1, description="on the output of each sublayer, before it is added")
-    attention: Probability = Field(0.0, description="on the attention weights (above 0, disables the fused kernels)")
-    feed_forward: Probability = Field(0.0, description="after the activation of the feed-forward network")
+    embedding: Probability = Field(default=0.1, description="on the sum of token and position embeddings")
+    residual: Probability = Field(default=0.1, description="on the output of each sublayer, before it is added")
+    attention: Probability = Field(
+        default=0.0, description="on the attention weights (above 0, disables the fused kernels)"
+    )
+    feed_forward: Probability = Field(default=0.0, description="after the activation of the feed-forward network")
 
 
 class SelfAttentionConfig(Config):
@@ -182,22 +184,24 @@ class TransformerConfig(Config):
     supports_tree_positions: ClassVar[bool] = False
     """True if the encoder may have tree positions."""
 
-    d_model: PositiveInt = Field(512, description="hidden size of the model")
-    num_heads: PositiveInt = Field(8, description="attention heads; divides d_model")
+    d_model: PositiveInt = Field(default=512, description="hidden size of the model")
+    num_heads: PositiveInt = Field(default=8, description="attention heads; divides d_model")
     num_kv_heads: PositiveInt | None = Field(
         None, description="key-value heads, each shared by a group of query heads; null: num_heads"
     )
-    d_ff: PositiveInt = Field(2048, description="hidden size of the feed-forward network")
+    d_ff: PositiveInt = Field(default=2048, description="hidden size of the feed-forward network")
     activation: ActivationName = Field("relu", description="of the feed-forward network")
-    gated: bool = Field(False, description="gate the feed-forward network (GeGLU with gelu, SwiGLU with silu)")
+    gated: bool = Field(default=False, description="gate the feed-forward network (GeGLU with gelu, SwiGLU with silu)")
     norm: NormName = Field("layer", description="LayerNorm or RMSNorm")
     norm_position: NormPosition = Field(
         "pre", description="norm before each sublayer (pre), or after the residual connection (post)"
     )
-    bias: bool = Field(True, description="biases in the linear layers")
+    bias: bool = Field(default=True, description="biases in the linear layers")
     positions: PositionsConfig = SinusoidalConfig()
-    scale_embedding: bool = Field(True, description="multiply embeddings by sqrt(d_model)")
-    norm_embedding: bool = Field(False, description="norm after adding tokens and positions, as in BERT and BART")
+    scale_embedding: bool = Field(default=True, description="multiply embeddings by sqrt(d_model)")
+    norm_embedding: bool = Field(
+        default=False, description="norm after adding tokens and positions, as in BERT and BART"
+    )
     dropout: DropoutConfig = DropoutConfig()
 
     @model_validator(mode="after")
@@ -249,8 +253,8 @@ class EncoderDecoderConfig(TransformerConfig):
 
     supports_tree_positions: ClassVar[bool] = True
     kind: Literal["encoder_decoder"] = "encoder_decoder"
-    encoder_layers: PositiveInt = Field(6, description="number of encoder blocks")
-    decoder_layers: PositiveInt = Field(6, description="number of decoder blocks")
+    encoder_layers: PositiveInt = Field(default=6, description="number of encoder blocks")
+    decoder_layers: PositiveInt = Field(default=6, description="number of decoder blocks")
     attention: EncoderDecoderAttentionConfig = EncoderDecoderAttentionConfig()
     tie_embeddings: Literal["all", "target", "none"] = Field(
         "all", description="tie the output projection to both embeddings (all), to the target's, or to none"
@@ -266,9 +270,9 @@ class DecoderOnlyConfig(TransformerConfig):
     """A decoder-only Transformer."""
 
     kind: Literal["decoder_only"] = "decoder_only"
-    num_layers: PositiveInt = Field(6, description="number of blocks")
+    num_layers: PositiveInt = Field(default=6, description="number of blocks")
     attention: SelfAttentionConfig = SelfAttentionConfig()
-    tie_embeddings: bool = Field(True, description="tie the output projection to the embedding")
+    tie_embeddings: bool = Field(default=True, description="tie the output projection to the embedding")
 
     def attentions(self) -> Iterator[AttentionRole]:
         yield AttentionRole("attention", self.attention, causal=True, layers=self.num_layers)
@@ -278,12 +282,14 @@ class EncoderOnlyConfig(TransformerConfig):
     """An encoder-only Transformer."""
 
     kind: Literal["encoder_only"] = "encoder_only"
-    num_layers: PositiveInt = Field(6, description="number of blocks")
+    num_layers: PositiveInt = Field(default=6, description="number of blocks")
     attention: SelfAttentionConfig = SelfAttentionConfig()
     num_segments: PositiveInt = Field(
         1, description="segments with embeddings of their own, such as question and context"
     )
-    mlm_transform: bool = Field(True, description="dense layer and norm before masked tokens are predicted, as in BERT")
+    mlm_transform: bool = Field(
+        default=True, description="dense layer and norm before masked tokens are predicted, as in BERT"
+    )
 
     def attentions(self) -> Iterator[AttentionRole]:
         yield AttentionRole("attention", self.attention, causal=False, layers=self.num_layers)

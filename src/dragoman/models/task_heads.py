@@ -27,20 +27,20 @@ class SequenceHeadConfig(Config):
     """Sequence classification head."""
 
     pooling: Pooling = Field("first", description="pooled state: of the first token, the mean, or of the last token")
-    dense: bool = Field(False, description="add a layer with tanh before the labels, as in BERT")
-    dropout: float = Field(0.1, ge=0.0, lt=1.0, description="on the pooled state")
+    dense: bool = Field(default=False, description="add a layer with tanh before the labels, as in BERT")
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0, description="on the pooled state")
 
 
 class TokenHeadConfig(Config):
     """Token classification head."""
 
-    dropout: float = Field(0.1, ge=0.0, lt=1.0, description="on the states")
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0, description="on the states")
 
 
 class SpanHeadConfig(Config):
     """Extractive question answering head."""
 
-    dropout: float = Field(0.0, ge=0.0, lt=1.0, description="on the states")
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0, description="on the states")
 
 
 def pool_hidden(hidden: HiddenStates, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "batch size"]:

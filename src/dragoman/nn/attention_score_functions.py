@@ -55,21 +55,23 @@ class ReducedRankConfig(Config):
     """Bilinear form with a learned matrix of low rank."""
 
     kind: Literal["reduced_rank"] = "reduced_rank"
-    rank: PositiveInt = Field(8, description="rank of the matrix")
+    rank: PositiveInt = Field(default=8, description="rank of the matrix")
 
 
 class AdditiveConfig(Config):
     """Feed-forward network with one hidden layer."""
 
     kind: Literal["additive"] = "additive"
-    hidden_size: PositiveInt | None = Field(None, description="units of the hidden layer; null: size of the query")
+    hidden_size: PositiveInt | None = Field(
+        default=None, description="units of the hidden layer; null: size of the query"
+    )
 
 
 class CosineConfig(Config):
     """Cosine similarity with a learned scale per head."""
 
     kind: Literal["cosine"] = "cosine"
-    scale: PositiveFloat = Field(10.0, description="initial scale")
+    scale: PositiveFloat = Field(default=10.0, description="initial scale")
 
 
 ScoreConfig = Annotated[

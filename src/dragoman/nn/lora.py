@@ -25,8 +25,8 @@ class LoraConfig(Config):
     """Train low-rank changes of some matrices and freeze everything else (LoRA; Hu et al., 2021)."""
 
     kind: Literal["lora"] = "lora"
-    rank: PositiveInt = Field(8, description="rank of the change of each matrix")
-    alpha: float = Field(16.0, gt=0.0, description="the change is multiplied by alpha / rank")
+    rank: PositiveInt = Field(default=8, description="rank of the change of each matrix")
+    alpha: float = Field(default=16.0, gt=0.0, description="the change is multiplied by alpha / rank")
     targets: tuple[LoraTarget, ...] = Field(
         ("query", "value"), min_length=1, description="adapted linear maps of attention and feed-forward layers"
     )

@@ -127,7 +127,7 @@ class TranslationConfig(Config):
     """Finished run of translation that tokenizer and weights are taken from (fine-tuning)."""
 
     data: DataConfig
-    extend_vocabulary: int = Field(0, ge=0, le=1_000_000)
+    extend_vocabulary: int = Field(default=0, ge=0, le=1_000_000)
     """Number of entries, trained on this corpus, that are appended to the vocabulary of `init_from`."""
 
     tokenizer: TokenizerConfig = BpeConfig()

@@ -21,17 +21,19 @@ class TrainingConfig(Config):
         1, lt=2**63, description="seed of the initial weights, the order of the data and dropout"
     )
     max_epochs: PositiveInt | None = Field(
-        30,
+        default=30,
         description="passes over the corpus after which training ends; none where only max_steps is set; with both, "
         "training ends at whichever comes first",
     )
-    max_steps: PositiveInt | None = Field(None, description="optimizer steps after which training ends; none: no limit")
+    max_steps: PositiveInt | None = Field(
+        default=None, description="optimizer steps after which training ends; none: no limit"
+    )
     batch_tokens: PositiveInt | Literal["auto"] = Field(
-        4096,
+        default=4096,
         description="token budget of a batch: rows times the longer padded length; auto: as many as fit into memory, "
         "and at most what suits the device",
     )
-    grad_accumulation: PositiveInt = Field(1, description="batches per optimizer step")
+    grad_accumulation: PositiveInt = Field(default=1, description="batches per optimizer step")
     num_workers: PositiveInt | Literal["auto"] = Field(
         "auto", description="processes that share each batch; auto: one per GPU, or one per core where that is faster"
     )
@@ -40,7 +42,7 @@ class TrainingConfig(Config):
     label_smoothing: float = Field(
         0.0, ge=0.0, lt=1.0, description="probability mass spread evenly over all tokens, or all labels"
     )
-    max_grad_norm: float | None = Field(1.0, gt=0.0, description="gradient clipping norm; none: no clipping")
+    max_grad_norm: float | None = Field(default=1.0, gt=0.0, description="gradient clipping norm; none: no clipping")
     sharding: Literal["none", "full"] = Field(
         "none", description="full: shard weights, gradients and optimizer state over the workers (FSDP2)"
     )
@@ -48,12 +50,12 @@ class TrainingConfig(Config):
         False, description="recompute the activations of blocks in the backward pass: less memory, more time"
     )
     compile: CompileMode = Field(
-        False,
+        default=False,
         description="true: fuse the model's operations with torch.compile, on GPUs, which takes about a minute at the "
         "start; cuda_graphs: also record and replay the kernels of each batch shape, for language models",
     )
     precision: Precision = Field(
-        "auto",
+        default="auto",
         description="number format of the forward and backward pass; auto: bfloat16 on GPUs that support it, and on "
         "such CPUs for the output layer and Muon; bfloat16: on such CPUs for all linear layers too, on others float32",
     )
@@ -66,11 +68,11 @@ class TrainingConfig(Config):
     patience: PositiveInt | None = Field(
         None, description="end after this many validations without improvement; none: never"
     )
-    keep_checkpoints: PositiveInt = Field(5, description="number of checkpoints kept, and averaged at the end")
+    keep_checkpoints: PositiveInt = Field(default=5, description="number of checkpoints kept, and averaged at the end")
     ema_decay: float | None = Field(
         None, gt=0.0, lt=1.0, description="decay of the exponential moving average of the weights; none: no average"
     )
-    log_every: PositiveInt = Field(50, description="steps between two log lines")
+    log_every: PositiveInt = Field(default=50, description="steps between two log lines")
 
     @model_validator(mode="before")
     @classmethod
@@ -117,9 +119,11 @@ class TranslationTrainingConfig(TrainingConfig):
     lora: LoraConfig | None = None
     """Low-rank adapters: the only weights trained where a run is fine-tuned, merged into the model at the end."""
 
-    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0, description="probability mass spread evenly over all tokens")
-    validate_bleu: bool = Field(True, description="validate by BLEU of translations as well as by loss")
-    validation_beam_size: PositiveInt = Field(1, description="beam size of validation during training")
+    label_smoothing: float = Field(
+        default=0.1, ge=0.0, lt=1.0, description="probability mass spread evenly over all tokens"
+    )
+    validate_bleu: bool = Field(default=True, description="validate by BLEU of translations as well as by loss")
+    validation_beam_size: PositiveInt = Field(default=1, description="beam size of validation during training")
 
     @model_validator(mode="after")
     def _check_beam_size(self) -> Self:

@@ -50,11 +50,13 @@ class DistillationConfig(Config):
     extra_teachers: tuple[Path, ...] = ()
     """Further teachers with the same tokenizer; the student learns the mean of all distributions."""
 
-    alternate_teachers: bool = Field(False, description="choose one of several teachers at random for each step")
+    alternate_teachers: bool = Field(
+        default=False, description="choose one of several teachers at random for each step"
+    )
     weight: float = Field(
         0.5, gt=0.0, le=1.0, description="weight of the distillation loss; the rest is the target text's"
     )
-    temperature: float = Field(1.0, gt=0.0, description="softmax temperature of both distributions")
+    temperature: float = Field(default=1.0, gt=0.0, description="softmax temperature of both distributions")
 
     @model_validator(mode="after")
     def _check_teachers(self) -> Self:

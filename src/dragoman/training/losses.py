@@ -53,7 +53,7 @@ class RDropConfig(Config):
     """R-Drop (Liang et al., 2021): penalize the divergence between two passes with different dropout."""
 
     kind: Literal["r_drop"] = "r_drop"
-    weight: float = Field(5.0, gt=0.0, description="weight of the divergence, the paper's alpha")
+    weight: float = Field(default=5.0, gt=0.0, description="weight of the divergence, the paper's alpha")
 
 
 LossConfig = Annotated[CrossEntropyConfig | RDropConfig | DistillationConfig, Field(discriminator="kind")]

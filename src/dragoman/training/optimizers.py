@@ -51,7 +51,7 @@ class AdamWConfig(Config):
     learning_rate: LearningRate = 0.001
     betas: Betas = (0.9, 0.98)
     epsilon: Epsilon = 1e-9
-    weight_decay: float = Field(0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
+    weight_decay: float = Field(default=0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
 
 
 class MuonConfig(Config):
@@ -59,8 +59,8 @@ class MuonConfig(Config):
 
     kind: Literal["muon"] = "muon"
     learning_rate: LearningRate = 0.001
-    momentum: float = Field(0.95, ge=0.0, lt=1.0, description="decay rate of the momentum")
-    weight_decay: float = Field(0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
+    momentum: float = Field(default=0.95, ge=0.0, lt=1.0, description="decay rate of the momentum")
+    weight_decay: float = Field(default=0.01, ge=0.0, description="weight decay of matrices, times the learning rate")
     betas: Betas = (0.9, 0.98)
     epsilon: Epsilon = 1e-9
 

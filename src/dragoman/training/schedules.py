@@ -49,7 +49,7 @@ class WarmupStableDecaySchedule(Config):
 
     kind: Literal["warmup_stable_decay"] = "warmup_stable_decay"
     warmup: Warmup = 1000
-    decay_ratio: float = Field(0.2, gt=0.0, le=1.0, description="fraction of all steps that decay")
+    decay_ratio: float = Field(default=0.2, gt=0.0, le=1.0, description="fraction of all steps that decay")
     min_lr_ratio: MinLrRatio = 0.0
 
 

@@ -28,7 +28,7 @@ class ExtraCorpus(Config):
 
     corpus: ParallelCorpus
     """Pairs, cleaned like those of `train`."""
-    weight: float = Field(1.0, gt=0.0, le=1000.0)
+    weight: float = Field(default=1.0, gt=0.0, le=1000.0)
     """Average number of times that each pair is used in an epoch; pairs of `train` are used once."""
 
 

@@ -32,7 +32,7 @@ _REMEDY = "copy the file again from the run it belongs to, or train again"
 class LabeledDataConfig(SplitConfig[LabeledCorpus]):
     """Labeled texts of a run."""
 
-    max_length: int = Field(256, ge=3)
+    max_length: int = Field(default=256, ge=3)
     """Maximum number of tokens of a text, BOS and EOS included; longer texts are truncated."""
 
 

@@ -29,11 +29,11 @@ NUM_SPECIAL = 3
 class WindowConfig(Config):
     """Windows of question and context."""
 
-    max_length: int = Field(384, ge=NUM_SPECIAL + 2)
+    max_length: int = Field(default=384, ge=NUM_SPECIAL + 2)
     """Tokens of a window: question, context and three special tokens."""
-    max_question_length: int = Field(64, ge=1)
+    max_question_length: int = Field(default=64, ge=1)
     """Maximum number of tokens of a question; longer questions are truncated."""
-    stride: int = Field(128, ge=1)
+    stride: int = Field(default=128, ge=1)
     """Tokens of the context between the starts of two windows."""
 
     @model_validator(mode="after")

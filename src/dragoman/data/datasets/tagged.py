@@ -27,7 +27,7 @@ IGNORED_LABEL = -1
 class TaggedDataConfig(SplitConfig[TaggedCorpus]):
     """Sentences of a run with one label per word."""
 
-    max_length: int = Field(256, ge=3)
+    max_length: int = Field(default=256, ge=3)
     """Maximum number of tokens of a sentence, BOS and EOS included; longer sentences are truncated."""
 
 

@@ -31,11 +31,11 @@ class TextDataConfig(ValidationConfig):
     """Training corpus."""
     valid: TextCorpus | None = None
     """Validation corpus; by default the end of `train` is held out."""
-    valid_size: float | None = Field(None, gt=0, lt=1)
+    valid_size: float | None = Field(default=None, gt=0, lt=1)
     """Share of the characters of `train`, from its end, to hold out without `valid`; by default 0.1."""
     test: TextCorpus | None = None
     """Test corpus, scored at the end."""
-    context_length: int = Field(256, ge=3)
+    context_length: int = Field(default=256, ge=3)
     """Maximum number of tokens of a training sequence, BOS and EOS included; longer texts are cut."""
 
 

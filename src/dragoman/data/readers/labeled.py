@@ -31,7 +31,7 @@ class LabeledLines(CorpusFile):
     """A file with a label, a space and a text on each line, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["lines"] = "lines"
-    label_separator: str | None = Field(None, min_length=1)
+    label_separator: str | None = Field(default=None, min_length=1)
     """Character that ends a label before its space: `:` reads `LOC:city Where is …?` as `LOC`."""
     encoding: Encoding = "utf-8"
     """Character encoding of the file; TREC is in Latin-1."""
@@ -41,9 +41,9 @@ class LabeledTsv(CorpusFile):
     """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotation marks have no special meaning."""
 
     kind: Literal["tsv"] = "tsv"
-    text_column: int = Field(1, ge=1)
+    text_column: int = Field(default=1, ge=1)
     """Column of the text, from 1."""
-    label_column: int = Field(2, ge=1)
+    label_column: int = Field(default=2, ge=1)
     """Column of the label, from 1."""
     header: bool = False
     """Whether the first line names the columns."""

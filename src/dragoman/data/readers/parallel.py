@@ -68,9 +68,9 @@ class ParallelTsv(Config):
     kind: Literal["tsv"] = "tsv"
     path: Files
     """File, list of files, or glob pattern."""
-    source_column: int = Field(1, ge=1)
+    source_column: int = Field(default=1, ge=1)
     """Column of the source, from 1."""
-    target_column: int = Field(2, ge=1)
+    target_column: int = Field(default=2, ge=1)
     """Column of the target, from 1."""
     header: bool = False
     """Whether the first line names the columns."""

@@ -35,11 +35,11 @@ class TaggedColumns(CorpusFile):
     """
 
     kind: Literal["columns"] = "columns"
-    word_column: int = Field(1, ge=1)
+    word_column: int = Field(default=1, ge=1)
     """Column of the word, from 1."""
-    label_column: int | None = Field(None, ge=1)
+    label_column: int | None = Field(default=None, ge=1)
     """Column of the label, from 1; by default the last."""
-    comment: str | None = Field(None, min_length=1)
+    comment: str | None = Field(default=None, min_length=1)
     """Prefix of comment lines, such as `#` in CoNLL-U."""
     encoding: Encoding = "utf-8"
     """Character encoding of the file."""

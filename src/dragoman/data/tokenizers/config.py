@@ -35,7 +35,7 @@ class _BaseTokenizerConfig(Config):
 
 class _ByteFallbackConfig(_BaseTokenizerConfig):
     kind: str  # first, because the order of keys is part of the file format
-    vocab_size: int = Field(8000, ge=8, le=1_000_000)
+    vocab_size: int = Field(default=8000, ge=8, le=1_000_000)
     """Maximum size of each vocabulary, special and byte tokens included; a small corpus may give fewer tokens."""
     byte_fallback: bool = True
     """Spell unseen characters in bytes, so that no text is unknown; takes 256 tokens."""
@@ -55,13 +55,13 @@ class BpeConfig(_ByteFallbackConfig):
     """Byte pair encoding (Sennrich et al., 2016)."""
 
     kind: Literal["bpe"] = "bpe"
-    min_frequency: int = Field(2, ge=1)
+    min_frequency: int = Field(default=2, ge=1)
     """Occurrences that a pair of tokens needs to be merged."""
     split_punctuation: bool = True
     """Never merge punctuation with letters."""
     split_digits: bool = True
     """Spell numbers digit by digit."""
-    dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """BPE dropout (Provilkov et al., 2020): probability to skip a merge in training, drawn anew in each epoch."""
 
 
@@ -85,9 +85,9 @@ class WordConfig(_BaseTokenizerConfig):
     """One token per word, punctuation separated; unseen words are unknown and cannot be restored."""
 
     kind: Literal["words"] = "words"
-    vocab_size: int = Field(32000, ge=8, le=1_000_000)
+    vocab_size: int = Field(default=32000, ge=8, le=1_000_000)
     """Maximum size of each vocabulary, special tokens included; the most frequent words are kept."""
-    min_frequency: int = Field(1, ge=1)
+    min_frequency: int = Field(default=1, ge=1)
     """Occurrences below which a word is unknown."""
     split_digits: bool = False
     """Spell numbers digit by digit."""

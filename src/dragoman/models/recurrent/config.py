@@ -22,9 +22,9 @@ AttentionConfig = Annotated[NoAttentionConfig | ScoreConfig, Field(discriminator
 class RecurrentDropoutConfig(Config):
     """Dropout probabilities during training."""
 
-    embedding: Probability = Field(0.2, description="on the token embeddings of both sides")
-    layers: Probability = Field(0.0, description="between the layers of encoder and decoder")
-    output: Probability = Field(0.2, description="on the decoder output, which input feeding reads too")
+    embedding: Probability = Field(default=0.2, description="on the token embeddings of both sides")
+    layers: Probability = Field(default=0.0, description="between the layers of encoder and decoder")
+    output: Probability = Field(default=0.2, description="on the decoder output, which input feeding reads too")
 
 
 class RecurrentConfig(Config):
@@ -32,13 +32,13 @@ class RecurrentConfig(Config):
 
     kind: Literal["recurrent"] = "recurrent"
     cell: CellName = Field("lstm", description="LSTM or GRU")
-    d_model: PositiveInt = Field(512, description="hidden size of the decoder")
+    d_model: PositiveInt = Field(default=512, description="hidden size of the decoder")
     encoder_size: PositiveInt | None = Field(
         None, description="hidden size of the encoder, half for each direction; null: d_model"
     )
-    embedding_size: PositiveInt | None = Field(None, description="size of the token embeddings; null: d_model")
-    encoder_layers: PositiveInt = Field(1, description="number of bidirectional encoder layers")
-    decoder_layers: PositiveInt = Field(1, description="number of decoder layers")
+    embedding_size: PositiveInt | None = Field(default=None, description="size of the token embeddings; null: d_model")
+    encoder_layers: PositiveInt = Field(default=1, description="number of bidirectional encoder layers")
+    decoder_layers: PositiveInt = Field(default=1, description="number of decoder layers")
     attention: AttentionConfig = AdditiveConfig()
     """Score of the attention of the decoder to the encoder states, or none."""
 

@@ -46,9 +46,9 @@ class BigBirdConfig(Config):
     """Global, neighboring and random blocks (Zaheer et al., 2020)."""
 
     kind: Literal["bigbird"] = "bigbird"
-    block_size: PositiveInt = Field(64, description="positions per block")
-    num_random_blocks: NonNegativeInt = Field(3, description="random blocks per block")
-    seed: NonNegativeInt = Field(0, description="seed of the random blocks")
+    block_size: PositiveInt = Field(default=64, description="positions per block")
+    num_random_blocks: NonNegativeInt = Field(default=3, description="random blocks per block")
+    seed: NonNegativeInt = Field(default=0, description="seed of the random blocks")
 
 
 @lru_cache(maxsize=256)

@@ -23,8 +23,8 @@ class LinformerConfig(Config):
     """Keys and values projected to a fixed length (Wang et al., 2020)."""
 
     kind: Literal["linformer"] = "linformer"
-    projected_length: PositiveInt = Field(128, description="number of projected keys")
-    max_length: PositiveInt = Field(1024, description="number of positions; longer sequences are refused")
+    projected_length: PositiveInt = Field(default=128, description="number of projected keys")
+    max_length: PositiveInt = Field(default=1024, description="number of positions; longer sequences are refused")
 
 
 def project_length(

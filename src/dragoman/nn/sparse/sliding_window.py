@@ -28,7 +28,7 @@ class SlidingWindowConfig(Config):
     """Attention to near positions (Beltagy et al., 2020; causal: Jiang et al., 2023)."""
 
     kind: Literal["sliding_window"] = "sliding_window"
-    window: PositiveInt = Field(128, description="maximum distance of a query and a key")
+    window: PositiveInt = Field(default=128, description="maximum distance of a query and a key")
 
 
 def sliding_window_mask(
