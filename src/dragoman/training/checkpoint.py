@@ -78,8 +78,13 @@ class Progress(BaseModel):
         return [key for key, count in counts.items() if (limit := getattr(config, key)) is not None and count >= limit]
 
     def is_improving(self, config: TrainingConfig) -> bool:
-        """Return whether the best validation is in the last third of the training, and patience did not end it."""
-        is_recent = self.best is not None and self.best.step * 3 > self.step * 2
+        """Return whether the best validation is in the last third of the training, and patience did not end it.
+
+        A score that is still 0, such as BLEU, counts as recent: it hides the progress of a training that has just begun.
+        """
+        if self.best is None:
+            return False
+        is_recent = self.best.step * 3 > self.step * 2 or min(self.best.scores.values()) == 0
         return is_recent and "patience" not in self.reached_limits(config)
 
     def replace(self, **changes: Any) -> "Progress":

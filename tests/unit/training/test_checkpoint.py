@@ -43,6 +43,8 @@ def test_training_whose_best_validation_is_recent_improves(best, stale, improvin
     progress = checkpoint(90, best=best).progress.replace(stale_validations=stale)
     config = TranslationTrainingConfig(max_steps=90, patience=4)
     assert progress.is_improving(config) == improving
+    flat = progress.replace(best=BestValidation(step=1, scores={"loss": 6.5, "bleu": 0.0}))
+    assert flat.is_improving(config) == (stale < 4)
 
 
 def test_asynchronous_write_copies_the_state(tmp_path, monkeypatch):
