@@ -80,7 +80,7 @@ class Progress(BaseModel):
     def is_improving(self, config: TrainingConfig) -> bool:
         """Return whether the best validation is in the last third of the training, and patience did not end it.
 
-        A score that is still 0, such as BLEU, counts as recent: it hides the progress of a training that has just begun.
+        A score that is still 0, such as BLEU, counts as recent: it hides the progress of a new training.
         """
         if self.best is None:
             return False
