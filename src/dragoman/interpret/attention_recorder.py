@@ -106,11 +106,10 @@ class Trace:
     def _stack(
         self, kind: AttentionKind, field: Literal["weights", "mask"]
     ) -> Shaped[Tensor, "layers rows heads queries keys"]:
+        if not self.kinds:
+            raise DataError("no attention was recorded. Call a model with attention inside the block of `record`.")
         if kind not in self.kinds:
-            raise DataError(
-                f"no {kind} attention was recorded, but {', '.join(self.kinds) or 'none'}. Call the model inside the "
-                "block of `record`."
-            )
+            raise DataError(f"no {kind} attention was recorded. The model has {', '.join(self.kinds)} attention.")
         numbers = sorted({call.layer for call in self.calls if call.kind == kind})
         layers = [_concat_calls([getattr(call, field) for call in self.layer_calls(kind, layer)]) for layer in numbers]
         heads = max(layer.shape[1] for layer in layers)

@@ -203,7 +203,9 @@ def _training_choices(
     else:
         epochs = min(max(round(TARGET_STEPS * CPU_BATCH_TOKENS / tokens), 3), 60)
         steps = count_steps(epochs, None, tokens, step_tokens)
-        yield Choice("training.max_epochs", epochs, f"enough for a corpus of about {tokens:,} tokens")
+        yield Choice(
+            "training.max_epochs", epochs, f"enough for a corpus of about {float(f'{tokens:.2g}'):,.0f} tokens"
+        )
         yield Choice("training.patience", 8, "validations without improvement before training ends early")
     limit = training.schedule.warmup
     if preset in PRESETS:

@@ -135,12 +135,14 @@ def test_backbone_of_a_task_head_is_recorded():
         model(SOURCE)
     assert trace.kinds == ("masked",)
     assert (trace.weights("masked").triu(1) == 0).all()
+    with pytest.raises(DataError, match=r"no cross attention was recorded. The model has masked attention"):
+        trace.weights("cross")
 
 
 def test_empty_trace_is_refused():
     with record(encoder()) as trace:
         pass
-    with pytest.raises(DataError, match="no cross attention was recorded, but none"):
+    with pytest.raises(DataError, match=r"no attention was recorded. Call"):
         trace.weights("cross")
 
 

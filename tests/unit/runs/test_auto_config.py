@@ -1,5 +1,7 @@
 """Automatic configuration of translation: choices, and given settings that they do not change."""
 
+import re
+
 import pytest
 import torch
 
@@ -46,6 +48,7 @@ def test_small_corpus_gets_a_small_model(tree):
     assert all(choice.reason and str(choice) for choice in choices)
     [length] = [choice for choice in choices if choice.key == "training.max_epochs"]
     assert length.value == experiment.training.max_epochs
+    assert re.search(r" about \d(,?\d)?(,?0)* tokens", length.reason), "two digits"
     assert "steps" not in length.reason, "their number depends on the tokenizer and on padding"
 
 
