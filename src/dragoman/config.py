@@ -20,7 +20,7 @@ from typing import Any, TypeGuard, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from dragoman.errors import ConfigError, describe_unreadable
+from dragoman.errors import ConfigError, describe_unreadable, nearest
 
 Tree = dict[str, Any]
 Hint = Callable[[str], str | None]
@@ -283,7 +283,7 @@ def describe_rule(error: Mapping[str, Any]) -> str:
 def _unknown_kind(value: Any, kinds: Sequence[str]) -> tuple[str, str]:
     if not isinstance(value, Mapping) or "kind" not in value:
         return ".kind", f"is required and not given; choose one of {', '.join(kinds)}"
-    near = difflib.get_close_matches(str(value["kind"]), kinds, n=1, cutoff=0.6)
+    near = nearest(str(value["kind"]), kinds)
     remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(kinds)}."
     return f".kind = {_short(value['kind'])}", f"no such kind. {remedy}"
 

@@ -5,6 +5,7 @@ import shlex
 import signal
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
@@ -47,6 +48,12 @@ class MissingExtraError(DragomanError):
 def quote(path: str | Path) -> str:
     """Return a path as it is written in a shell, for commands in messages."""
     return shlex.quote(str(path))
+
+
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
+    """Return the known word that is the most similar to a word, regardless of case; or nothing."""
+    folded = {one.casefold(): one for one in known}
+    return [folded[one] for one in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=cutoff)]
 
 
 def suggest_path(path: str | Path) -> str | None:

@@ -108,6 +108,7 @@ def test_unknown_key_suggests_the_nearest(tree, expected):
     ("tree", "expected"),
     [
         ({"kind": "cosin"}, "training.schedule.kind = 'cosin': no such kind. Did you mean cosine?"),
+        ({"kind": "COSINE"}, "training.schedule.kind = 'COSINE': no such kind. Did you mean cosine?"),
         ({"kind": "polynomial"}, "training.schedule.kind = 'polynomial': no such kind. Known: constant, cosine."),
         ({"kind": 3}, "training.schedule.kind = 3: no such kind. Known: constant, cosine."),
         ("cosine", "training.schedule = 'cosine': expected a mapping, such as {kind: cosine}"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from dragoman.errors import nearest
 from dragoman.option_synonyms import suggest_option
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _describe_bad_value(error: Any, more: str) -> str:
     choices = parameter.type_descriptor.choices if hasattr(parameter, "type_descriptor") else None
     if choices:
         names = [str(getattr(one, "value", one)) for one in choices]
-        near = difflib.get_close_matches(str(found["input"]), names, n=1, cutoff=0.5)
+        near = nearest(str(found["input"]), names, cutoff=0.5)
         return f"{name} {found['input']}: must be one of {', '.join(names)}." + (
             f" Did you mean {near[0]}?" if near else ""
         )
@@ -111,7 +111,7 @@ def _describe_bad_value(error: Any, more: str) -> str:
 def _describe_unknown_verb(verb: str, known: Mapping[str, Any], command: str) -> str:
     verbs = {ours: theirs for ours, theirs in VERB_SYNONYMS.items() if ours.split()[0] in known or ours[0] == "-"}
     meant = [ours for ours, theirs in verbs.items() if verb.lower() in theirs.split()]
-    near = difflib.get_close_matches(verb, known, n=1)
+    near = nearest(verb, known)
     suggestions = meant or near
     remedy = f"Did you mean {command} {suggestions[0]}?" if suggestions else f"All commands: {command} --help"
     return f"{verb}: {command} has no such command. {remedy}"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from dragoman.config import Config, Tree, keys_of, merge, override, parse, read_yaml
 from dragoman.data.readers.parallel import is_glob
 from dragoman.data.readers.recognize_format import TextFormat, recognize_corpus, recognize_pairs, recognize_text
-from dragoman.errors import ConfigError, RunError
+from dragoman.errors import ConfigError, RunError, nearest
 from dragoman.runs.folder import RunFolder, without_format
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree, presets_for_kind
 from dragoman.tasks.config import TASK_CONFIGS, Experiment, TranslationConfig
@@ -186,7 +186,7 @@ def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:
     whole = without_format(apply_preset(tree), where=where)
     task = whole.get("task", DEFAULT_TASK)
     if not isinstance(task, str) or task not in TASK_CONFIGS:
-        near = difflib.get_close_matches(str(task), TASK_CONFIGS, n=1)
+        near = nearest(str(task), TASK_CONFIGS)
         remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(TASK_CONFIGS)}."
         raise ConfigError(f"{f'{where}: ' if where else ''}task = {task!r} does not exist. {remedy}")
     return parse(TASK_CONFIGS[task], whole, where=where, hint=lambda key: _hint_other_tasks(key, task))

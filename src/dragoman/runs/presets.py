@@ -1,12 +1,11 @@
 """Presets: named settings of model and training, over which the settings of a configuration are merged."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dragoman.config import Tree, merge
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, nearest
 
 DEFAULT_TASK = "translation"
 DECODER_TASKS = ("language_modeling", "classification")
@@ -151,7 +150,7 @@ def preset_tree(name: object, *, task: object = None) -> Tree:
     Raises ConfigError if the preset does not exist, or is for other tasks.
     """
     if not isinstance(name, str) or name not in PRESETS:
-        near = difflib.get_close_matches(str(name), PRESETS, n=1)
+        near = nearest(str(name), PRESETS)
         hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(PRESETS)}."
         raise ConfigError(f"preset: {name!r} does not exist. {hint}")
     preset = PRESETS[name]
