@@ -1,4 +1,4 @@
-"""How models and results look in a terminal and in a notebook, and their async methods."""
+"""Representations of models and results in a terminal and in a notebook, and their async methods."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""What all verbs share: options for messages and JSON, and the protection of their inputs."""
+"""Options for messages and JSON, and the protection of inputs, which all verbs share."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _paths(value: Any) -> list[str]:
 
 
 def _files(given: str) -> list[str]:
-    """Return the files of an input: one, those that match a pattern, or those of a run."""
+    """Return the files of an input: one file, the matches of a pattern, or the files of a run."""
     try:
         if Path(given).is_dir():
             from dragoman.runs.folder import RunFolder

@@ -1,4 +1,4 @@
-"""What all verbs share: protected inputs, levels of messages, and outcomes as text or JSON."""
+"""Parts that all verbs share: protected inputs, levels of messages, and outcomes as text or JSON."""
 
 import json
 import os
