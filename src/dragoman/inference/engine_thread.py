@@ -62,7 +62,7 @@ class Engine:
     def submit(self, request: Request, *, timeout: float | None = None) -> PendingResult:
         """Submit a request; wait while too many tokens are waiting already.
 
-        Raises TimeoutError where there is no room within `timeout` seconds, RuntimeError where the engine is closed.
+        Raises TimeoutError if the queue stays full for `timeout` seconds, and RuntimeError if the engine is closed.
         """
         with self._changed:
             most = max(0, self._max_waiting - request.tokens)  # a request enters an empty queue in any case

@@ -88,7 +88,7 @@ class FullAttention:
 
 @dataclass(frozen=True)
 class Heads:
-    """Heads of an attention; `kept` are those that pruning kept, in whole groups if they share keys."""
+    """Heads of an attention; `kept` are the heads left by pruning, in whole groups if they share keys."""
 
     total: int
     """Number of query heads before pruning."""

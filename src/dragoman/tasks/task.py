@@ -83,9 +83,9 @@ class CorpusAdvice:
     enough: int
     """Number of training examples below which a model from scratch is rarely useful."""
     outlook: str
-    """What a smaller corpus gives."""
+    """Result to expect from a smaller corpus."""
     remedy: str
-    """What helps, before and after training."""
+    """Remedy, before and after training."""
 
     def notes(self, count: int, unit: str) -> tuple[str, ...]:
         """Return a note on the number of training examples if they are too few."""

@@ -487,7 +487,7 @@ def test_missing_library_is_reported_before_the_work(command, place, monkeypatch
 
 @pytest.mark.parametrize("command", ["evaluate --refs x", "info folder", "train typo.yaml --out new", "predict x"])
 def test_misuse_of_a_process(command, place):
-    """The same messages reach standard error of a process, and its exit code is theirs."""
+    """A process prints the same messages on standard error and ends with the same exit code."""
     before = hashes(place)
     answer = dragoman_process(*shlex.split(command), cwd=place)
     assert (answer.returncode, answer.stdout) == (2, ""), answer.stderr

@@ -60,10 +60,12 @@ def test_output_may_not_be_a_file_of_an_input_run(tmp_path):
 
 
 def test_other_files_devices_and_texts_are_no_inputs(source, tmp_path):
+    """Neither raises an error nor touches a file."""
     (tmp_path / "target.txt").write_text("b\n", encoding="utf-8")
     for value in (str(source), "/dev/null", "text\0", "a" * 5_003, "[", None, 3, True):
         keep_inputs({"input_": value, "output": str(tmp_path / "target.txt")}, NAMES)
     keep_inputs({"input_": "/dev/null", "output": "/dev/null"}, NAMES)
+    assert (tmp_path / "target.txt").read_text(encoding="utf-8") == "b\n"
 
 
 def run(verb, *arguments: object) -> int:
