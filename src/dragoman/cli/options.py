@@ -13,7 +13,7 @@ import typer
 from pydantic import ValidationError
 
 from dragoman.cli import messages
-from dragoman.config import Config, alternatives, describe_rule, descriptions
+from dragoman.config import Config, Tree, alternatives, describe_rule, descriptions, override
 from dragoman.errors import ConfigError
 
 TextFormat = Literal["text", "jsonl"]
@@ -152,6 +152,18 @@ def training_options(verb: Verb) -> Verb:
     vars(with_keys)["__signature__"] = inspect.signature(verb, eval_str=True)
     added = {name: _in_panel(one, TRAINING_PANEL) for name, (_, one) in _TRAINING.items()}
     return _options(added, into="training")(with_keys)
+
+
+def merge_assignments(training: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
+    """Return the values of options by key, and those of --set. Raises ConfigError if a key has two values."""
+    over = override({}, assignments)
+    for name, (key, _) in _TRAINING.items():
+        node: Any = over
+        for part in key.split("."):
+            node = node.get(part) if isinstance(node, Mapping) else None
+        if key in training and node is not None and node != training[key]:
+            raise ConfigError(f"{flag(name)} {training[key]} and --set {key}={node} differ. Leave one of them out.")
+    return {**training, **over}
 
 
 def _in_panel(annotation: Any, panel: str) -> Any:

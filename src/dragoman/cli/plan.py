@@ -13,7 +13,7 @@ from dragoman.cli import options
 from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import format_seconds, status
 from dragoman.cli.verb_command import Outcome
-from dragoman.config import merge, override
+from dragoman.config import merge
 
 if TYPE_CHECKING:
     from dragoman.profiling.training_plan import Plan
@@ -42,20 +42,19 @@ def plan(
     from dragoman.device import choose_device, describe_device
     from dragoman.profiling.measured_memory import parse_bytes
     from dragoman.runs.auto_config import plan_training
-    from dragoman.runs.config import apply_overrides, corpus_settings, read_settings, split_corpus
+    from dragoman.runs.config import apply_overrides, corpus_settings, read_settings, resolve_config_paths, split_corpus
     from dragoman.runs.finetune import resolve_experiment
 
     available = None if memory is None else parse_bytes(memory)
     chosen = choose_device(device)
     config, files = split_corpus(config, corpora)
     given = corpus_settings(files) | ({} if init_from is None else {"init_from": str(init_from)})
-    options_and_keys = {**training, **override({}, assignments or [])}
-    settings = apply_overrides(merge(read_settings(config, ()), given), options_and_keys)
+    options_and_keys = options.merge_assignments(training, assignments or [])
+    settings = resolve_config_paths(read_settings(config, ()), data_dir, complete=config is not None)
+    settings = apply_overrides(merge(settings, given), options_and_keys)
     complete, where = config is not None, str(config or "")
     with status() as report:
-        experiment, _ = resolve_experiment(
-            settings, complete=complete, device=chosen, data_dir=data_dir, where=where, report=report
-        )
+        experiment, _ = resolve_experiment(settings, complete=complete, device=chosen, where=where, report=report)
     with status() as report:
         found = plan_training(
             experiment, device=chosen, devices=devices, available=available, price=price, report=report

@@ -12,7 +12,6 @@ import typer
 from dragoman.cli import options
 from dragoman.cli.training_display import TerminalReporter, on_signals, show_result
 from dragoman.cli.verb_command import Outcome
-from dragoman.config import override
 from dragoman.errors import ConfigError, DragomanError
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def train(
     if resume is not None:
         if corpora or any(one is not None for one in (config, init_from, output_dir, data_dir)):
             raise ConfigError("--resume uses the configuration and corpora of the run. Leave the other options out.")
-        overrides = {**training, **override({}, assignments or [])}
+        overrides = options.merge_assignments(training, assignments or [])
         return _resume(resume, overrides=overrides, device=device, tensorboard=tensorboard)
     if output_dir is None:
         raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir runs/en-de.")
@@ -65,7 +64,7 @@ def train(
         output_dir=output_dir,
         **corpora,
         init_from=init_from,
-        overrides={**training, **override({}, assignments or [])},
+        overrides=options.merge_assignments(training, assignments or []),
         data_dir=data_dir,
         device=device,
         tensorboard=tensorboard,

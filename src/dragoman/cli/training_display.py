@@ -109,9 +109,10 @@ def show_result(result: TrainingResult) -> None:
         for name, scores in result.scores.items()
         for score in scores
     ]
-    print_whole(console, build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
+    always = Console(stderr=True, highlight=False)  # a quiet command prints results and warnings too
+    print_whole(always, build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
     if note := result.low_score_note:
-        show_line(f"note: {note}")
+        always.print(f"note: {note}", markup=False, soft_wrap=True)
     show_line(f"finished in {format_seconds(result.seconds)}; weights: {result.selected}. Use the run with:")
     show_line(f"  {result.task.command.replace('RUN', quote(result.path))}")
 

@@ -203,6 +203,15 @@ def _hint_other_tasks(key: str, task: str) -> str | None:
     return f"It belongs to task {' or '.join(owners)}, and this is task {task}." if owners else None
 
 
+def resolve_config_paths(tree: Mapping[str, Any], data_dir: str | Path | None, *, complete: bool) -> Tree:
+    """Resolve the corpus paths of a configuration against `data_dir`. Raises ConfigError if it is not `complete`."""
+    if data_dir is None:
+        return dict(tree)
+    if not complete:
+        raise ConfigError("--data has no effect without a configuration file. Leave it out.")
+    return resolve_corpus_paths(tree, Path(data_dir))
+
+
 def resolve_corpus_paths(tree: Mapping[str, Any], folder: Path) -> Tree:
     """Resolve the relative paths of the corpora against `folder`."""
     if "data" not in tree:

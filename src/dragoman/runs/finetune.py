@@ -23,7 +23,6 @@ from dragoman.runs.config import (
     is_text_corpus,
     merge_settings,
     parse_experiment,
-    resolve_corpus_paths,
 )
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree
@@ -42,19 +41,16 @@ def resolve_experiment(
     *,
     complete: bool,
     device: torch.device,
-    data_dir: Path | None = None,
     where: str = "",
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[Experiment, list[Choice]]:
     """Return the experiment for the given settings, and the automatic choices with their reasons.
 
-    A `complete` tree comes from a configuration file and gets no automatic choices. Corpora are relative to `data_dir`.
+    A `complete` tree comes from a configuration file and gets no automatic choices.
     """
-    settings = dict(tree) if data_dir is None else resolve_corpus_paths(tree, data_dir)
+    settings = dict(tree)
     if complete:
         return parse_experiment(apply_init_from(settings), where=where), []
-    if data_dir is not None:
-        raise ConfigError("--data has no effect without a configuration file. Leave it out.")
     if "data" not in settings:
         raise ConfigError(
             "No training data. Give --source and --target, --pairs, --text, or a configuration that names a corpus."

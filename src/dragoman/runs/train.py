@@ -32,6 +32,7 @@ from dragoman.runs.config import (
     lengthen,
     merge_settings,
     read_settings,
+    resolve_config_paths,
     split_corpus,
     with_training_options,
 )
@@ -141,16 +142,15 @@ def train(
     else:
         config, files = split_corpus(None if config is None else Path(config), files)
         settings, where = read_settings(config, ()), str(config or "")
-    corpora = corpus_settings(files)
+    settings = resolve_config_paths(settings, data_dir, complete=config is not None)
     given: Tree = {"preset": preset, "init_from": init_from and str(init_from), "training": training}
-    settings = merge_settings(settings, corpora | {key: value for key, value in given.items() if value})
+    settings = merge_settings(settings, corpus_settings(files) | {key: value for key, value in given.items() if value})
     settings = apply_overrides(settings, overrides or {})
     with reporter.status() as report:
         experiment, choices = resolve_experiment(
             settings,
             complete=config is not None,
             device=chosen_device,
-            data_dir=None if data_dir is None else Path(data_dir),
             where=where,
             report=report,
         )

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dragoman.cli.options import config_options, refuse, shared_options, training_options
+from dragoman.cli.options import config_options, merge_assignments, refuse, shared_options, training_options
 from dragoman.config import merge
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError
@@ -106,3 +106,11 @@ def test_a_large_beam_is_warned_about_before_the_work(capsys):
     code, received, output = run("--beam", "1000")
     assert (code, received["decoding"]) == (0, {"beam_size": 1000})
     assert "searches 1,000 hypotheses per sentence, which takes long" in output
+
+
+@pytest.mark.parametrize("assignment", ["training.seed=8", "training={seed: 8}"])
+def test_option_and_assignment_of_other_values_are_refused(assignment):
+    with pytest.raises(ConfigError, match=r"--seed 7 and --set training\.seed=8 differ"):
+        merge_assignments({"training.seed": 7}, [assignment])
+    assert merge_assignments({"training.seed": 8}, [assignment])["training"] == {"seed": 8}
+    assert merge_assignments({"training.seed": 7}, ["training.max_steps=9"])["training.seed"] == 7

@@ -1,13 +1,16 @@
 """Display of a training: lines, or a progress bar on a terminal."""
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from dragoman.cli import training_display
-from dragoman.cli.training_display import TerminalReporter, TrainingDisplay, show_choices
+from dragoman.cli import messages, training_display
+from dragoman.cli.training_display import TerminalReporter, TrainingDisplay, show_choices, show_result
+from dragoman.evaluation import Score
 from dragoman.runs.auto_config import Choice
+from dragoman.runs.model_card import TrainingResult
 from dragoman.training.callbacks import (
     EndEvent,
     Event,
@@ -156,3 +159,15 @@ def test_environment_changes_are_shown(shown):
     assert stream.getvalue() == ""
     TerminalReporter().show_environment_changes(["threads 2 then, 4 now", "device cuda then, cpu now"])
     assert stream.getvalue().startswith("note: threads 2 then, 4 now; device cuda then, cpu now: the results may")
+
+
+def test_quiet_training_prints_scores_and_the_note_on_low_scores(capsys):
+    golden = Path(__file__).parents[2] / "golden" / "run-1"
+    scores = {"valid": [Score("BLEU", 1.25, "nrefs:1", "", higher_is_better=True)]}
+    messages.start("quiet")
+    show_result(TrainingResult(golden, "last", scores, seconds=1.0, steps=3, tokens=9))
+    messages.start()
+    err = capsys.readouterr().err
+    assert "1.25" in err
+    assert "too low for a useful" in err
+    assert "finished in" not in err

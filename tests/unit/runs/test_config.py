@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import keys_of, merge, to_yaml
-from dragoman.errors import ConfigError, DataError, RunError
+from dragoman.errors import ConfigError, DataError, DragomanError, RunError
 from dragoman.runs.config import (
     apply_overrides,
     apply_preset,
@@ -20,6 +20,7 @@ from dragoman.runs.config import (
     resolve_corpus_paths,
 )
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.train import train
 from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.training.checkpoint import Progress
 from tests.small_tasks import config_of
@@ -71,6 +72,16 @@ def test_corpus_paths_are_resolved_against_a_folder():
     assert placed["data"]["valid_size"] is None
     assert placed["model"] == {"d_model": 8}
     assert resolve_corpus_paths({"data": 3}, Path("/data")) == {"data": 3}
+
+
+def test_data_dir_is_for_paths_in_the_configuration(tmp_path):
+    """Other paths are relative to the current folder."""
+    with pytest.raises(DragomanError) as raised:
+        train({"preset": "nano"}, source="no.en", target="no.de", data_dir="elsewhere", output_dir=tmp_path / "run")
+    assert str(raised.value).startswith("no.en")
+    with pytest.raises(DragomanError) as raised:
+        train({"preset": "nano", "data": DATA}, data_dir="elsewhere", output_dir=tmp_path / "run")
+    assert str(raised.value).startswith("elsewhere/a.en")
 
 
 @pytest.mark.parametrize("name", NAMES)
