@@ -20,8 +20,8 @@ MIN_TOKENS_PER_WORKER: Final = 512
 MIN_TOKENS_PER_THREAD: Final = 512
 """Tokens of a batch for each thread; with fewer, threads wait for each other longer than they compute."""
 MIN_THREADS: Final = 3
-"""Threads with which a worker is surely faster than with one thread and the fused operations of the CPU library. Two
-are as fast on a quiet machine, and many times slower where other programs use the cores."""
+"""Threads with which a worker is used instead of one thread and the fused operations of the CPU library. Two threads
+are a quarter faster on a quiet machine, and many times slower where other programs use the cores."""
 NO_OPS: Final = "without the fused operations of the CPU library"
 MAX_WORKERS_PER_CORE: Final = 4
 """More workers exhaust the memory of a machine."""
