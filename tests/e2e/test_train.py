@@ -137,7 +137,7 @@ WRONG_OPTIONS = {
         ["training.validation_beam_size = 3 has no effect with training.validate_bleu = false"],
     ),
     "an unknown preset": (["--set", "preset=tinny"], ["preset: 'tinny' does not exist. Did you mean tiny?"]),
-    "an unknown device": (["--device", "cuda:77"], ["device = cuda:77: is not available here"]),
+    "an unknown device": (["--device", "cuda:77"], ["--device cuda:77: is not available here"]),
     "compiling on a CPU": (
         ["--set", "training.compile=true"],
         ["training.compile = true"],

@@ -149,12 +149,12 @@ def test_options_reach_the_search(translator, source, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--n-best", "7"], "n_best = 7 is more than a beam of 5"),
-        (["--length-penalty-kind", "none", "--length-penalty", "1"], "has no effect with length_penalty_kind = none"),
+        (["--n-best", "7"], "--n-best 7 is more than a beam of 5"),
+        (["--length-penalty-kind", "none", "--length-penalty", "1"], "has no effect with --length-penalty-kind none"),
         (["--scores", "--format", "jsonl"], "--scores has no effect with --format jsonl"),
         (["--scores", "--n-best", "2"], "--scores has no effect with --n-best"),
         (["--input", "nowhere.txt"], "nowhere.txt: cannot be read"),
-        (["--min-length", "3000"], "min_length = 3000 is above"),
+        (["--min-length", "3000"], "--min-length 3000 is above"),
     ],
 )
 def test_invalid_options_give_one_message(translator, source, capsys, options, message):

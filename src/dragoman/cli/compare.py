@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dragoman.cli import text_io
+from dragoman.cli import messages, text_io
 from dragoman.cli.evaluate import DEFAULT_METRICS, Lowercase, MetricNames, Tokenize, metric_configs
 from dragoman.cli.table_output import build_table
 from dragoman.cli.verb_command import Outcome
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,16 +50,21 @@ def compare(
     """
     from dragoman.evaluation import check_aligned, compare_systems
 
-    if repeated := [name for name in dict.fromkeys(systems) if systems.count(name) > 1]:
-        raise ConfigError(f"{repeated[0]}: is given twice. Name each system once.")
+    _check_systems(systems)
     if reference is None:
         tests = (metric, tokenize, lowercase, seed, resamples, trials)
         if tests != (DEFAULT_METRICS, None, False, SEED, RESAMPLES, TRIALS):
             raise ConfigError(
-                "--metric, --tokenize, --lowercase, --seed, --resamples and --trials are for translations with "
-                "--reference; runs are shown with the scores that they have. Leave them out."
+                "--metric, --tokenize, --lowercase, --seed, --resamples and --trials test files of translations with "
+                "--reference FILE; runs are shown with the scores that they have. Leave them out, or give such files."
             )
         return _compare_runs(systems)
+    if folders := [name for name in systems if Path(name).is_dir()]:
+        run = quote(folders[0])
+        raise ConfigError(
+            f"{folders[0]}: is a folder, and --reference tests files of translations. Leave --reference out, or write "
+            f"such files with: dragoman translate {run} --input SOURCE --output FILE"
+        )
     references = [text_io.read_all(name) for name in reference]
     outputs = {name: text_io.read_all(name, expected=len(references[0])) for name in systems}
     for name, sentences in outputs.items():
@@ -67,6 +72,16 @@ def compare(
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     compared = compare_systems(outputs, references, metrics, seed=seed, resamples=resamples, trials=trials)
     return Outcome(lambda: [paired.row() for paired in compared], lambda: _print_tests(compared))
+
+
+def _check_systems(systems: Sequence[str]) -> None:
+    """Raise ConfigError if a system is given twice, by whatever path or link."""
+    first: dict[Path, str] = {}
+    for name in systems:
+        if (other := first.get(path := Path(name).resolve())) is not None:
+            same = "is given twice" if other == name else f"is {other} by another path"
+            raise ConfigError(f"{name}: {same}, and nothing differs from itself. Name each system once.")
+        first[path] = name
 
 
 def _print_tests(compared: Sequence[PairedResult]) -> None:
@@ -107,6 +122,8 @@ def _compare_runs(names: Sequence[str]) -> Outcome:
             f"{files[0]}: is not a run folder. Give run folders only, or files of translations and --reference FILE."
         )
     runs = [summarize_run(Path(name)) for name in names]
+    if len(tasks := dict.fromkeys(run.task.replace("_", " ") for run in runs)) > 1:
+        messages.say(f"note: scores of different tasks are not comparable: {', '.join(tasks)}")
     return Outcome(lambda: [asdict(run) for run in runs], lambda: _print_runs(runs))
 
 

@@ -197,7 +197,7 @@ def _describe(error: Exception, verb: str | None) -> tuple[str, int]:
         case StoppedError():
             return str(error), SIGNALED + error.signal_number
         case DragomanError():
-            return str(error), _USER_ERROR
+            return messages.with_options(str(error)), _USER_ERROR
         case USAGE_ERROR():
             return describe_usage_error(error, verb), _USER_ERROR
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):

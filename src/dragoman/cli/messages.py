@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from dragoman.errors import TextWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 Level = Literal["quiet", "normal", "verbose"]
 SHOWN_NUMBERS = 5
@@ -72,8 +72,24 @@ def summarize_warnings(total: int | None = None) -> None:
     _settings.collected.clear()
 
 
+def with_options(message: str) -> str:
+    """Return a message about `parameter = value` of the Python API with the options that the user has instead."""
+    changed = _replace_names(message, _settings.flags, " = ", " ")
+    return message if changed == message else _with_flags(changed)
+
+
 def _print_warning(text: str) -> None:
-    names = "|".join(map(re.escape, _settings.flags))
-    if names:  # a warning names the parameter of the Python API, and the user has an option
-        text = re.sub(rf"(?<![\w.-])({names})\b", lambda match: _settings.flags[match[1]], text)
-    print(f"dragoman: warning: {text}", file=sys.stderr)
+    print(f"dragoman: warning: {_with_flags(text)}", file=sys.stderr)
+
+
+def _with_flags(text: str) -> str:
+    """Replace the names of parameters that are no words by the options of the verb."""
+    return _replace_names(text, [name for name in _settings.flags if "_" in name.strip("_")], r"\b", "")
+
+
+def _replace_names(text: str, names: Iterable[str], end: str, replacement: str) -> str:
+    """Replace names that are followed by the pattern `end`, which `replacement` replaces, by options."""
+    known = "|".join(map(re.escape, names))
+    if not known:
+        return text
+    return re.sub(rf"(?<![\w.-])({known}){end}", lambda match: _settings.flags[match[1]] + replacement, text)

@@ -14,6 +14,7 @@ from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import format_seconds, status
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import merge
+from dragoman.number_words import counted, with_prefix
 
 if TYPE_CHECKING:
     from dragoman.profiling.training_plan import Plan
@@ -68,7 +69,7 @@ def _print(found: Plan, *, device: str) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     many = f" × {found.devices}" if found.devices > 1 else ""
-    workers = f", {found.workers} workers" if found.workers > 1 else ""
+    workers = f", {counted(found.workers, 'workers')}" if found.workers > 1 else ""
     console.print(f"{device}{many}{workers}; {found.data_summary}; {found.parameters:,} parameters")
     for note in found.data_notes:
         console.print(f"note: {note}", markup=False)
@@ -87,11 +88,13 @@ def _print(found: Plan, *, device: str) -> None:
         f"batch tokens: {found.batch_tokens:,}; {found.max_batch_tokens:,} fit into {format_bytes(found.available)}"
         + ("" if found.fits else "[bold]; the configured batch does not fit[/bold]")
     )
+    tokens = round(found.tokens)
+    predictions = f"{tokens / 1e6:,.1f} million predictions" if tokens >= 1e6 else counted(tokens, "predictions")
     steps_per_epoch = f"{found.steps_per_epoch:,.0f}" if found.steps_per_epoch >= 10 else f"{found.steps_per_epoch:.1f}"
     console.print(
-        f"{found.steps:,} steps, {steps_per_epoch} per epoch; {found.tokens / 1e6:,.1f} million predictions; "
-        f"{found.flops / 1e15:,.2f} PFLOP, {found.flops / max(1.0, found.tokens) / 1e6:,.1f} MFLOP per prediction; "
-        f"{100 * found.utilization:.0f} % of the speed of large float32 matrix products"
+        f"{counted(found.steps, 'steps')}, {steps_per_epoch} per epoch; {predictions}; "
+        f"{with_prefix(found.flops, 'FLOP')}, {with_prefix(found.flops / max(1.0, found.tokens), 'FLOP')} per "
+        f"prediction; {100 * found.utilization:.2g} % of the speed of large float32 matrix products"
     )
     if found.devices > 1:
         console.print("note: the devices are like this one; communication between them is not counted")

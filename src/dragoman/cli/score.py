@@ -79,10 +79,14 @@ def score(
 
 
 def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
+    """Read the pairs as they are needed. Raises DataError before the first pair if the files do not fit each other."""
     from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 
-    corpus = read_corpus(ParallelFiles(source=source, target=target), warnings)
-    return ((example.source, example.target) for example in corpus)
+    files = ParallelFiles(source=source, target=target)
+    if source.is_file() and target.is_file():  # not for streams, which can be read only once
+        for _ in read_corpus(files, ReadWarnings()):
+            pass
+    return ((example.source, example.target) for example in read_corpus(files, warnings))
 
 
 def _texts_and_prompts(

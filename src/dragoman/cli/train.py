@@ -77,7 +77,11 @@ def _outcome(result: TrainingResult) -> Outcome:
     from dragoman.evaluation import score_rows
 
     facts = {"path": str(result.path), "weights": result.selected, "steps": result.steps, "tokens": result.tokens}
-    facts |= {"seconds": result.seconds, "scores": {name: score_rows(one) for name, one in result.scores.items()}}
+    facts |= {"seconds": result.seconds, "resumed_step": result.resumed_step}
+    facts |= {
+        "resumed_seconds": result.resumed_seconds,
+        "scores": {name: score_rows(one) for name, one in result.scores.items()},
+    }
     facts["low_score_note"] = result.low_score_note
     return Outcome(lambda: facts, lambda: show_result(result))
 

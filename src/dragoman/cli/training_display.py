@@ -17,6 +17,7 @@ from rich.text import Text
 from dragoman.cli import messages
 from dragoman.cli.table_output import build_table, print_whole
 from dragoman.errors import StoppedError, quote
+from dragoman.number_words import counted
 from dragoman.training import callbacks
 
 if TYPE_CHECKING:
@@ -113,14 +114,17 @@ def show_result(result: TrainingResult) -> None:
     print_whole(always, build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
     if note := result.low_score_note:
         always.print(f"note: {note}", markup=False, soft_wrap=True)
-    show_line(f"finished in {format_seconds(result.seconds)}; weights: {result.selected}. Use the run with:")
+    took = format_seconds(result.seconds - result.resumed_seconds)
+    if result.resumed_step:
+        took += f", or {format_seconds(result.seconds)} with the first {counted(result.resumed_step, 'steps')}"
+    show_line(f"finished in {took}; weights: {result.selected}. Use the run with:")
     show_line(f"  {result.task.command.replace('RUN', quote(result.path))}")
 
 
 def format_seconds(seconds: float) -> str:
     """Format a duration for reading."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.{0 if seconds >= 10 else 1}f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 

@@ -26,6 +26,8 @@ from dragoman.errors import ConfigError, RunError
 STANDARD = "-"
 OUTPUTS = ("output", "out", "json_", "output_dir", "png")
 """Parameters that name a file or folder to write."""
+SYNONYMS = {"num_samples": "n_best"}
+"""Parameters of the Python API that have the option of another one."""
 METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 PANEL = "Messages"
 QuietFlag = Annotated[
@@ -66,7 +68,8 @@ def complete_verb(verb: Callable[..., Outcome | None]) -> Callable[..., None]:
         if given["quiet"] and given["verbose"]:
             raise ConfigError("--quiet and --verbose exclude each other. Leave one of them out.")
         level: messages.Level = "quiet" if given["quiet"] else "verbose" if given["verbose"] else "normal"
-        messages.start(level, {name: flag(name) for name in own if "_" in name.strip("_")})
+        flags = {name: flag(name) for name, one in own.items() if _option_name(one) != name}
+        messages.start(level, flags | {name: flag(other) for name, other in SYNONYMS.items() if other in flags})
         check_output_file(values.get("output"))
         keep_inputs(values, {name: _option_name(one) for name, one in own.items()})
         if given.get("json_") and "format_" in own:

@@ -67,7 +67,9 @@ def parse_bytes(text: str) -> int:
 
 
 def format_bytes(size: float) -> str:
-    return f"{size / 2**30:.2f} GiB" if abs(size) >= 2**30 else f"{size / 2**20:,.0f} MiB"
+    if abs(size) >= 2**30:
+        return f"{size / 2**30:.2f} GiB"
+    return f"{size / 2**20:,.0f} MiB" if abs(size) >= 2**20 else f"{size / 2**10:,.0f} KiB"
 
 
 def _read_bytes(file: Path, name: str) -> int | None:

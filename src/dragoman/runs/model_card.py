@@ -48,11 +48,16 @@ class TrainingResult:
     """Selected candidate for the final weights."""
     scores: dict[str, list[Score]]
     seconds: float
+    """Seconds of the whole training, also of the steps before it was resumed."""
     steps: int
     tokens: int
     """Tokens the loss was computed on."""
     improving: bool = False
     """Whether the length of the training ended it while its validation scores still improved."""
+    resumed_step: int = 0
+    """Step that the training was resumed at, 0 if it was not."""
+    resumed_seconds: float = 0.0
+    """Seconds of the training up to this step."""
 
     @property
     def task(self) -> TaskDescription:

@@ -61,6 +61,7 @@ from dragoman.training.callbacks import (
     TensorBoardCallback,
     TrainingReporter,
     combine_callbacks,
+    require_tensorboard,
 )
 from dragoman.training.config import TrainingConfig, TrainingOptions
 from dragoman.training.launch import WorkerProcesses, WorkerRank
@@ -137,6 +138,8 @@ def train(
     check_paths({**files, "output_dir": output_dir, "init_from": init_from, "data_dir": data_dir})
     chosen_device, reporter, folder = choose_device(device), reporter or SilentReporter(), RunFolder(Path(output_dir))
     folder.check_new()
+    if tensorboard:
+        require_tensorboard()
     if isinstance(config, Mapping):
         settings, where = dict(config), ""
     else:
@@ -181,6 +184,8 @@ def resume(
     """
     folder, reporter, chosen_device = RunFolder(Path(path)), reporter or SilentReporter(), choose_device(device)
     experiment = folder.read_config()
+    if tensorboard:
+        require_tensorboard()
     if overrides:
         experiment = lengthen(folder, experiment, apply_overrides({}, overrides))
     elif folder.is_finished():
@@ -292,6 +297,7 @@ def train_and_score(
     write_environment(folder, data, seed=config.seed, device=device, num_workers=workers.world_size)
     setup = task.setup_training(data, device=device)
     state = prepare_state(setup, config, folder.checkpoints, workers, device=device)
+    resumed = state.progress
     callback = combine_callbacks([JsonlCallback(folder.metrics), *callbacks])
     run_steps(
         state,
@@ -318,6 +324,8 @@ def train_and_score(
         steps=progress.step,
         tokens=progress.tokens,
         improving=progress.is_improving(config),
+        resumed_step=resumed.step,
+        resumed_seconds=resumed.seconds,
     )
     write_scores(folder, result)
     parameters = sum(tensor.numel() for tensor in weights.values())

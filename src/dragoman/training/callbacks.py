@@ -148,16 +148,21 @@ class JsonlCallback:
         return bool(kept)
 
 
+def require_tensorboard() -> Callable[..., Any]:
+    """Return the class that writes events. Raises MissingExtraError if TensorBoard is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtraError(feature="TensorBoard", extra="tensorboard") from error
+    return SummaryWriter
+
+
 @final
 class TensorBoardCallback:
     """Write scalars for TensorBoard, an optional dependency. A resumed run hides what follows its checkpoint."""
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingExtraError(feature="TensorBoard", extra="tensorboard") from error
-        self._open = SummaryWriter
+        self._open = require_tensorboard()
         self._folder = str(folder)
 
     def __call__(self, event: Event) -> None:

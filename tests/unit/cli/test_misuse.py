@@ -71,20 +71,22 @@ CASES = {
     "translate translator --batch_size 3": ("--batch-tokens",),
     "translate translator --batch-tokens 0": ("--batch-tokens 0", "at least 1"),
     "translate translator --n-best 0": ("--n-best 0",),
-    "translate translator --n-best 7 --beam-size 2 --input short.en": ("n_best = 7", "beam_size"),
+    "translate translator --n-best 7 --beam-size 2 --input short.en": ("--n-best 7 is more", "raise --beam-size to 7"),
     "translate translator --min-length -1": ("--min-length -1", "at least 0"),
-    "translate translator --min-length 9 --max-length 3 --input short.en": ("min_length = 9", "max_length = 3"),
+    "translate translator --min-length 9 --max-length 3 --input short.en": ("--min-length 9 is above --max-length 3",),
     "translate translator --max-length 0": ("--max-length 0",),
     "translate translator --max-length-ratio -1": ("--max-length-ratio -1",),
     "translate translator --length-penalty x": ("--length-penalty x", "number"),
     "translate translator --length-penalty nan --input short.en": ("--length-penalty nan", "finite"),
-    "translate translator --length-penalty 1 --length-penalty-kind none --input short.en": ("length_penalty",),
+    "translate translator --length-penalty 1 --length-penalty-kind none --input short.en": (
+        "--length-penalty 1.0 has no effect with --length-penalty-kind none",
+    ),
     "translate translator --length-penalty-kind gmnt": ("gnmt",),
     "translate translator --decoding beam": ("beam_search",),
     "translate translator --compute-type fp16": ("--compute-type fp16", "bfloat16"),
-    "translate translator --device gpu --input short.en": ("device = gpu", "cpu, cuda"),
-    "translate translator --device cuda:99 --input short.en": ("device = cuda:99", "not available"),
-    "translate translator --device '' --input short.en": ("device = ", "cpu, cuda"),
+    "translate translator --device gpu --input short.en": ("--device gpu: ", "cpu, cuda"),
+    "translate translator --device cuda:99 --input short.en": ("--device cuda:99: ", "not available"),
+    "translate translator --device '' --input short.en": ("--device : ", "cpu, cuda"),
     "translate translator --scores --n-best 2": ("--scores", "--n-best"),
     "translate translator --scores --format jsonl": ("--scores", "--format jsonl"),
     "translate translator --scores=yes": ("--scores", "takes no value"),
@@ -115,7 +117,7 @@ CASES = {
     "generate lm --max-length 5": ("--max-new-tokens",),
     "generate lm --num_return_sequences 3": ("--n-best",),
     "generate lm --n-best 0": ("--n-best 0",),
-    "generate lm --temperature 0 --top-k 3": ("top_k", "temperature"),
+    "generate lm --temperature 0 --top-k 3": ("--top-k has no effect with --temperature 0", "temperature"),
     "generate lm --temperature 0 --seed 3": ("--seed", "--temperature 0"),
     "generate lm --beam-size 3 --top-k 3": ("--top-k", "--beam-size"),
     "generate lm --length-penalty 1": ("--length-penalty", "--beam-size"),
@@ -124,8 +126,10 @@ CASES = {
     "generate lm --stream --n-best 2": ("--stream",),
     "generate lm --input missing.txt": ("missing.txt",),
     "generate lm --output folder --prompt two": ("folder",),
-    "generate lm --min-length 9 --max-new-tokens 3 --prompt two": ("min_length",),
-    "generate lm --device tpu --prompt two": ("device = tpu", "cpu, cuda"),
+    "generate lm --min-length 9 --max-new-tokens 3 --prompt two": (
+        "--min-length 9 is above --max-new-tokens 3; raise --max-new-tokens",
+    ),
+    "generate lm --device tpu --prompt two": ("--device tpu: ", "cpu, cuda"),
     # classify
     "classify": ("RUN",),
     "classify translator": ("dragoman translate translator",),
@@ -155,6 +159,7 @@ CASES = {
     "score translator --target train.de": ("--source",),
     "score translator --source train.en --tgt train.de": ("--target",),
     "score translator --source train.en --target short.en --output new": ("train.en", "short.en"),
+    "score translator --source train.en --target short.en": ("train.en", "short.en"),
     "score translator --source missing.en --target train.de": ("missing.en",),
     "score translator --source train.en --target missing.de": ("missing.de",),
     "score translator --perplexity --target train.de": ("dragoman translate translator",),
@@ -194,7 +199,14 @@ CASES = {
     "compare translator nowhere": ("nowhere",),
     "compare translator translator": ("translator", "twice"),
     "compare train.de train.en": ("train.de", "--reference"),
-    "compare translator --metric chrf": ("--reference",),
+    "compare translator ./translator/": ("./translator/: is translator by another path", "once"),
+    "compare train.de ./train.de --reference train.de": ("./train.de: is train.de by another path",),
+    "compare translator --metric chrf": ("--reference", "Leave them out, or give"),
+    "compare translator lm --reference train.de": (
+        "translator: is a folder",
+        "Leave --reference out, or",
+        "dragoman translate translator --input SOURCE --output FILE",
+    ),
     "compare train.de short.en --reference train.de": ("short.en",),
     "compare train.de missing.de --reference train.de": ("missing.de",),
     "compare train.de train.en --reference train.de --resamples 1": ("--resamples 1", "at least 40"),
@@ -343,7 +355,7 @@ CASES = {
     "train --source missing.en --target missing.de --out new --set training.schedule.kind=cosin": ("cosine",),
     "train --source missing.en --target missing.de --out new --set training.max_steps=0": ("max_steps", "at least 1"),
     "train --source missing.en --target missing.de --out new --set task=tagging": ("task",),
-    "train --source missing.en --target missing.de --out new --device gpu": ("device = gpu", "cpu, cuda"),
+    "train --source missing.en --target missing.de --out new --device gpu": ("--device gpu: ", "cpu, cuda"),
     "train --source missing.en --target missing.de --out new --init-from nowhere": ("nowhere",),
     "train --source missing.en --target missing.de --out new --init-from lm": ("lm",),
     "train --text missing.txt --out new --set training.sed=1": ("training.sed",),
@@ -483,6 +495,18 @@ def test_missing_library_is_reported_before_the_work(command, place, monkeypatch
     assert "pip install 'dragoman[rouge]'" in written
     assert "step 1" not in written
     assert not (place / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "command", ["train --source missing.en --target missing.de --out new", "train --resume unfinished"]
+)
+def test_missing_tensorboard_is_reported_before_the_corpus_is_read(command, place, monkeypatch, capfd):
+    monkeypatch.chdir(place)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    before = hashes(place)
+    assert main.run([*shlex.split(command), "--tensorboard"], debug=False) == 2
+    assert "pip install 'dragoman[tensorboard]'" in capfd.readouterr().err
+    assert hashes(place) == before
 
 
 @pytest.mark.parametrize("command", ["evaluate --refs x", "info folder", "train typo.yaml --out new", "predict x"])

@@ -85,7 +85,7 @@ def test_shows_a_bar_on_a_terminal(shown):
     stream = shown(terminal=True)
     display_events(EVENTS[:6])
     text = stream.getvalue()
-    assert "20/40 loss 2.250, 4,000 tokens/s, 0 s left" in text
+    assert "20/40 loss 2.250, 4,000 tokens/s, 0.0 s left" in text
     assert "epoch 1, step 15: loss 2.000, bleu 33.33 *" in text
     assert "epoch 2" in text
 
@@ -159,6 +159,16 @@ def test_environment_changes_are_shown(shown):
     assert stream.getvalue() == ""
     TerminalReporter().show_environment_changes(["threads 2 then, 4 now", "device cuda then, cpu now"])
     assert stream.getvalue().startswith("note: threads 2 then, 4 now; device cuda then, cpu now: the results may")
+
+
+def test_time_of_a_resumed_training_and_of_the_whole(shown):
+    stream, golden = shown(terminal=False), Path(__file__).parents[2] / "golden" / "run-1"
+    facts = {"seconds": 42.0, "steps": 3, "tokens": 9}
+    show_result(TrainingResult(golden, "last", {}, **facts))
+    show_result(TrainingResult(golden, "last", {}, **facts, resumed_step=1, resumed_seconds=37.5))
+    first, second = [line for line in stream.getvalue().splitlines() if line.startswith("finished")]
+    assert first.startswith("finished in 42 s; weights: last.")
+    assert second.startswith("finished in 4.5 s, or 42 s with the first 1 step; weights: last.")
 
 
 def test_quiet_training_prints_scores_and_the_note_on_low_scores(capsys):

@@ -103,7 +103,7 @@ def test_best_score_is_bold():
 
 def test_compare_prints_one_table(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    (tmp_path / "again").symlink_to(GOLDEN)
+    shutil.copytree(GOLDEN, tmp_path / "again")
     assert main.run(["compare", str(GOLDEN), str(tmp_path / "again")], debug=False) == 0
     out = capsys.readouterr().out
     for part in ("task", "MFLOP per token", "parameters", "valid: BLEU (1)", "(1) nrefs:1|case:mixed|eff:no"):
@@ -132,13 +132,27 @@ def test_compare_shows_the_settings_that_differ(tmp_path, capsys, monkeypatch):
         ([str(GOLDEN.parent)], "is not a run folder"),
         (
             [str(GOLDEN), "--seed", "3"],
-            "are for translations with --reference",
+            "Leave them out, or give such files",
         ),
     ],
 )
 def test_compare_errors(systems, message, capsys):
     assert main.run(["compare", *systems], debug=False) == 2
     assert message in capsys.readouterr().err
+
+
+def test_compare_refuses_a_run_by_another_path(tmp_path, capsys):
+    (tmp_path / "again").symlink_to(GOLDEN)
+    assert main.run(["compare", str(GOLDEN), str(tmp_path / "again")], debug=False) == 2
+    assert f"again: is {GOLDEN} by another path" in capsys.readouterr().err
+
+
+def test_compare_notes_runs_of_different_tasks(tmp_path, capsys):
+    write_texts(tmp_path)
+    dragoman.train(config_of("classification", tmp_path), output_dir=tmp_path / "classifier", max_steps=1)
+    assert main.run(["compare", str(GOLDEN), str(tmp_path / "classifier")], debug=False) == 0
+    err = capsys.readouterr().err
+    assert "note: scores of different tasks are not comparable: translation, classification" in err
 
 
 def test_info_and_compare_read_a_finished_run_without_pytorch(tmp_path):
