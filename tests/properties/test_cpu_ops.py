@@ -207,7 +207,28 @@ def test_a_training_step_equals_pytorch(precision: Precision, teachers: int) -> 
         assert apart < (1e-4 if exact else 2e-2) * max(1e-2, float(wanted[name].norm())), name
 
 
-def test_cpu_ops_need_dense_cpu_tensors_and_one_thread() -> None:
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_do_not_change_results(threads: int) -> None:
+    """Tensors are large enough for several threads; the gradient of the bias is a sum over rows."""
+    query, key, towards = drawn(1, 17, 4, 37, 32), drawn(2, 17, 4, 37, 32), drawn(3, 17, 4, 37, 32)
+    scores, labels = drawn(4, 331, 1009), torch.arange(331)
+    operations = cpu_ops_for(torch.zeros(1))
+    assert operations is not None
+
+    def results() -> list[Tensor]:
+        leaves = [one.clone().requires_grad_() for one in (query, key)]
+        attended = fused_attention(leaves[0], leaves[1], leaves[1], scale=0.2)
+        logits, gradient = scores.clone(), torch.zeros(1009)
+        loss = operations.cross_entropy(logits, labels, 0.9, None, 0.0, gradient)
+        return [attended, *torch.autograd.grad(attended, leaves, towards), logits, gradient, torch.tensor(loss)]
+
+    expected = results()
+    torch.set_num_threads(threads)
+    for found, wanted in zip(results(), expected, strict=True):
+        assert torch.equal(found, wanted)
+
+
+def test_cpu_ops_need_dense_cpu_tensors() -> None:
     x = torch.zeros(3, 5)
     assert cpu_ops_for(x) is not None
     assert cpu_ops_for(x.double()) is None
@@ -216,8 +237,6 @@ def test_cpu_ops_need_dense_cpu_tensors_and_one_thread() -> None:
     assert cpu_ops_for(torch.nn.Parameter(x)) is None
     with without_cpu_ops():
         assert cpu_ops_for(x) is None
-    torch.set_num_threads(2)
-    assert cpu_ops_for(x) is None
 
 
 def test_unavailable_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

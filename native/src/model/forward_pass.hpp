@@ -37,7 +37,7 @@ public:
     /// Call `work(row)` for the rows of this thread.
     template <class Work>
     void for_own_rows(const Work& work) const {
-        auto [first, last] = replicated_ ? ThreadPool::Worker::Range{0, rows_} : worker_.partition(rows_);
+        auto [first, last] = replicated_ ? Range{0, rows_} : worker_.partition(rows_);
         for (std::size_t row = first; row < last; row++) work(row);
     }
 

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/partition.hpp"
+
 namespace dragoman {
 
 /// Barrier that spins first, because an operation takes microseconds, and then sleeps.
@@ -43,13 +45,9 @@ public:
         /// Block until all workers have reached this point.
         void wait() const { barrier_.wait(); }
 
-        struct Range {
-            std::size_t first, last;
-        };
-        /// Contiguous share of `items` work items, the last one excluded.
+        /// Contiguous share of `items` work items.
         Range partition(std::size_t items) const {
-            return {items * static_cast<std::size_t>(index) / static_cast<std::size_t>(count),
-                    items * static_cast<std::size_t>(index + 1) / static_cast<std::size_t>(count)};
+            return dragoman::partition(items, static_cast<std::size_t>(index), static_cast<std::size_t>(count));
         }
 
     private:

@@ -7,6 +7,7 @@
 
 #include "kernels/kernel_table.hpp"
 #include "runtime/matrix_view.hpp"
+#include "runtime/openmp_threads.hpp"
 
 namespace dragoman {
 
@@ -44,6 +45,9 @@ struct AttentionInputs {
 };
 
 /// Operations of one instruction set; throw std::invalid_argument if shapes do not match.
+///
+/// Large arrays are computed by the threads of OpenMP. Results are bit-identical for any number of threads: rows and
+/// heads are independent, and sums over rows add their terms in a fixed order.
 class CpuOps {
 public:
     explicit CpuOps(const std::optional<std::string>& instruction_set);
@@ -86,6 +90,7 @@ private:
 
     const char* name_;
     CpuOpKernels kernels_;
+    OpenMpThreads threads_;
 };
 
 }  // namespace dragoman

@@ -2,8 +2,8 @@
 
 PyTorch passes over a tensor once per operation, and a model of some million parameters spends more time on such passes
 than on its matrix products. Each function here fuses the operations between two products into one pass. PyTorch's
-operations are the reference; they compute on GPUs and in workers with several threads, which
-`profiling/workers_and_threads.py` chooses only where they are faster.
+operations are the reference, and they compute on GPUs. The library computes large tensors with the threads of PyTorch's
+OpenMP runtime; its results are equal bit for bit with any number of them.
 """
 
 import os
@@ -37,11 +37,11 @@ def without_cpu_ops() -> Iterator[None]:
 
 
 def cpu_ops_for(x: Tensor) -> Any | None:
-    """Return the fused operations if they support this tensor: float32 on a CPU, with one thread per worker."""
+    """Return the fused operations if they support this tensor: float32 on a CPU."""
     if torch.compiler.is_compiling():  # first, because torch.compile cannot trace the checks below
         return None
     plain = type(x) is Tensor and x.dtype == torch.float32 and x.device.type == "cpu"
-    if not plain or not _ENABLED.get() or torch.get_num_threads() > 1:
+    if not plain or not _ENABLED.get():
         return None
     return _load(cpu_library.MODULE, os.environ.get(cpu_library.INSTRUCTION_SET) or None)
 

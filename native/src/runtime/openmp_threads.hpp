@@ -1,0 +1,53 @@
+// Threads of the OpenMP runtime that PyTorch has loaded.
+//
+// A pool of our own would compete for the cores with PyTorch's threads, which spin between two operations. The runtime is
+// looked up among the loaded libraries and is no dependency; without it, the calling thread computes alone.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/partition.hpp"
+
+namespace dragoman {
+
+class OpenMpThreads {
+public:
+    OpenMpThreads();
+
+    /// Number of threads for `work` units of about a quarter of a nanosecond: at most as many as OpenMP gives the calling
+    /// thread. It is 1 in a forked process, which has no copy of the threads.
+    std::size_t count_for(std::size_t work) const;
+
+    /// Call `work(range, thread)` for `count` shares of the items, each on one thread. `work` must not throw.
+    template <class Work>
+    void for_each_share(std::size_t items, std::size_t count, const Work& work) const {
+        if (count <= 1 || items == 0) return work(Range{0, items}, std::size_t{0});
+        Region<Work> region{this, items, work};
+        parallel_(&Region<Work>::run, &region, static_cast<unsigned>(count), 0);
+    }
+
+private:
+    template <class Work>
+    struct Region {
+        const OpenMpThreads* threads;
+        std::size_t items;
+        const Work& work;
+
+        static void run(void* data) {
+            const Region& region = *static_cast<const Region*>(data);
+            // The runtime may start fewer threads than requested.
+            auto thread = static_cast<std::size_t>(region.threads->thread_index_());
+            auto count = static_cast<std::size_t>(region.threads->num_threads_());
+            region.work(partition(region.items, thread, count), thread);
+        }
+    };
+
+    int process_id_;
+    int (*max_threads_)() = nullptr;
+    int (*num_threads_)() = nullptr;
+    int (*thread_index_)() = nullptr;
+    /// Entry point of a parallel region in the interface of GCC, which LLVM's and Intel's runtimes have too.
+    void (*parallel_)(void (*)(void*), void*, unsigned, unsigned) = nullptr;
+};
+
+}  // namespace dragoman
