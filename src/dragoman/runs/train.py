@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import torch
+from torch import nn
 
 from dragoman import cpu_library
 from dragoman.atomic_files import WriteError
@@ -17,9 +18,11 @@ from dragoman.models.weight_storage import save_tensors
 from dragoman.profiling.memory_and_time_estimate import build_meta_model, estimate_training
 from dragoman.profiling.time_and_memory_per_batch import use_batches
 from dragoman.profiling.workers_and_threads import (
+    Arrangement,
     choose_arrangement,
     describe_arrangement,
     record_peak_memory,
+    recorded_arrangement,
 )
 from dragoman.runs.auto_config import resolve_batch_tokens
 from dragoman.runs.config import (
@@ -226,7 +229,7 @@ def train_in_folder(
             folder.lengthen(experiment)
         experiment, data = _prepare_data(folder, experiment, device=device, reporter=reporter)
         model = build_meta_model(experiment, folder)
-        arrangement = choose_arrangement(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
+        arrangement = _choose_arrangement(folder, experiment, model, tokens=data.tokens_per_epoch, device=device)
         threads = arrangement.total_threads
         reporter.show_estimate(estimate_training(experiment, model, data, device=device, threads=threads))
         with (
@@ -252,6 +255,17 @@ def train_in_folder(
                 interrupted=interrupted,
                 workers=workers,
             )
+
+
+def _choose_arrangement(
+    folder: RunFolder, experiment: Experiment, model: nn.Module, *, tokens: int, device: torch.device
+) -> Arrangement:
+    """Return the workers and threads of a new training, or of the run so far where they are not configured."""
+    chosen = choose_arrangement(experiment.training, model, tokens=tokens, device=device)
+    recorded = recorded_arrangement(folder.read_environment(), device=device)
+    if recorded is None or experiment.training.num_workers not in ("auto", recorded.num_workers):
+        return chosen
+    return recorded
 
 
 def _report_environment(
@@ -297,7 +311,6 @@ def train_and_score(
     write_environment(folder, data, seed=config.seed, device=device, num_workers=workers.world_size)
     setup = task.setup_training(data, device=device)
     state = prepare_state(setup, config, folder.checkpoints, workers, device=device)
-    resumed = state.progress
     callback = combine_callbacks([JsonlCallback(folder.metrics), *callbacks])
     run_steps(
         state,
@@ -324,8 +337,8 @@ def train_and_score(
         steps=progress.step,
         tokens=progress.tokens,
         improving=progress.is_improving(config),
-        resumed_step=resumed.step,
-        resumed_seconds=resumed.seconds,
+        resumed_step=state.resumed.step,
+        resumed_seconds=state.resumed.seconds,
     )
     write_scores(folder, result)
     parameters = sum(tensor.numel() for tensor in weights.values())

@@ -81,6 +81,8 @@ class TrainingState(Generic[B]):
     describe_rows: Callable[[Sequence[int]], str] = _describe_rows
     validation_model: nn.Module | None = None
     """Unsharded copy of a sharded model, for validation."""
+    resumed: Progress = Progress()
+    """Progress of the checkpoint that this process continued from."""
 
 
 def total_steps(config: TrainingConfig, stream: BatchStream[Any]) -> int:
@@ -180,6 +182,7 @@ class _Trainer(Generic[B]):
                 state.ema = {name: parameter.detach().clone() for name, parameter in state.model.named_parameters()}
             state.progress = state.progress.replace(position=state.stream.position)
             self._write_checkpoint()
+        state.resumed = state.progress
         self.began = time.perf_counter() - state.progress.seconds  # of the whole run, resumed runs included
 
     def run(self, interrupted: Callable[[], bool]) -> None:

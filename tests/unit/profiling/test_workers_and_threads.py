@@ -5,7 +5,12 @@ import torch
 
 from dragoman.errors import ConfigError
 from dragoman.profiling import workers_and_threads
-from dragoman.profiling.workers_and_threads import choose_arrangement, choose_num_workers, describe_arrangement
+from dragoman.profiling.workers_and_threads import (
+    choose_arrangement,
+    choose_num_workers,
+    describe_arrangement,
+    recorded_arrangement,
+)
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, lead_workers
 from tests.tiny_training import SMALL, build_network
@@ -143,6 +148,27 @@ def test_workers_of_torchrun_and_of_gpus_keep_their_threads(cores, library, monk
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     assert arranged(batch_tokens=32, num_workers=1) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, None),
+        ({"device": "cpu", "num_workers": 2, "threads": 1}, (2, 1)),
+        ({"device": "cpu", "num_workers": 1, "threads": 2}, (1, 2)),
+        ({"device": "cpu", "num_workers": 2, "threads": 2}, None),  # too few cores
+        ({"device": "cuda", "num_workers": 1, "threads": 1}, None),
+        ({"device": "cpu", "num_workers": "many", "threads": 1}, None),
+        ({"device": "cpu", "num_workers": 1, "threads": 0}, None),
+    ],
+)
+def test_recorded_workers_and_threads_that_this_machine_has(cores, monkeypatch, environment, expected):
+    cores(2)
+    found = recorded_arrangement(environment, device=CPU)
+    assert (found and (found.num_workers, found.num_threads)) == expected
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    assert recorded_arrangement(environment, device=CPU) is None
 
 
 def test_single_worker_computes_with_the_chosen_threads():
