@@ -7,7 +7,7 @@ the loop does not depend on decoding or metrics.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, final
 
@@ -81,7 +81,7 @@ class TrainingState(Generic[B]):
     describe_rows: Callable[[Sequence[int]], str] = _describe_rows
     validation_model: nn.Module | None = None
     """Unsharded copy of a sharded model, for validation."""
-    resumed: Progress = Progress()
+    resumed: Progress = field(default_factory=Progress)
     """Progress of the checkpoint that this process continued from."""
 
 
