@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
+SHOWN_EXAMPLES = 8
+"""Examples that a warning lists."""
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -81,10 +83,28 @@ class TextWarning(UserWarning):
     The message is `UNIT NUMBER: MESSAGE; REMEDY`.
     """
 
-    def __init__(self, unit: str, number: int, message: str, *, problem: str, remedy: str = "") -> None:
-        """`problem` follows the number of such texts: `translations were cut off at their length limit`."""
-        super().__init__(f"{unit} {number}: {message}" + (f"; {remedy}" if remedy else ""))
-        self.unit, self.number, self.problem, self.remedy = unit, number, problem, remedy
+    def __init__(
+        self, unit: str, number: int, message: str, *, problem: str, remedy: str = "", examples: Iterable[str] = ()
+    ) -> None:
+        """`problem` follows the number of such texts: `translations were cut off at their length limit`.
+
+        `examples` are parts of the text that show the problem.
+        """
+        self.unit, self.number, self.problem, self.remedy, self.examples = unit, number, problem, remedy, (*examples,)
+        shown = self.list_examples([self])
+        super().__init__(f"{unit} {number}: {message}{shown}" + (f"; {remedy}" if remedy else ""))
+
+    @staticmethod
+    def list_examples(warnings: Iterable["TextWarning"]) -> str:
+        """Return some of the different examples of warnings, after a colon; nothing without examples."""
+        found = list(dict.fromkeys(example for one in warnings for example in one.examples))
+        shown = [text if text.isprintable() and not text.isspace() else _code_points(text) for text in found]
+        more = [f"and {len(found) - SHOWN_EXAMPLES:,} more"] if len(found) > SHOWN_EXAMPLES else []
+        return f": {' '.join([*shown[:SHOWN_EXAMPLES], *more])}" if found else ""
+
+
+def _code_points(text: str) -> str:
+    return "".join(f"U+{ord(character):04X}" for character in text)
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:

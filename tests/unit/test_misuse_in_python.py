@@ -92,6 +92,7 @@ CALLS = {
     "len(list(generator.generate_stream(['a'], top_k=3, max_new_tokens=2)))": "result 1",
     "list(generator.generate_stream(['a'], chunks=3))": "Did you mean chunk?",
     "generator.generate('a', stop=[None])": f"TypeError: stop{NONE}",
+    "generator.generate_n_best(['a'], num_samples=1001)": "num_samples = 1001: at most 1000 samples are drawn at once",
     "generator.generate_n_best(['a'], num_samples=0)": "ConfigError: num_samples = 0: is not a whole number",
     "generator.generate_n_best('a')": f"TypeError: prompts {ONE}",
     "list(generator.generate_stream('a'))": f"TypeError: the input {ONE}",

@@ -88,7 +88,18 @@ def _facts(result: DemoResult, folder: RunFolder) -> dict[str, Any]:
     families = {name: {"right": right, "of": total} for name, (right, total) in result.by_family().items()}
     scores = score_rows([result.exact, result.bleu])
     seconds = folder.read_scores().get("seconds")
-    return {"path": str(folder.path), "seconds": seconds, "scores": scores, "families": families}
+    facts = {"path": str(folder.path), "seconds": seconds, "scores": scores, "families": families}
+    return facts | {"low_score_note": _low_score_note(result, folder)}
+
+
+def _low_score_note(result: DemoResult, folder: RunFolder) -> str | None:
+    """Return a note, with reasons and a remedy, if the scores are too low for useful translations."""
+    from dragoman.evaluation.useful_scores import reasons_against
+
+    if not (reasons := reasons_against([result.exact, result.bleu])):
+        return None
+    longer = f"dragoman train --resume {quote(folder.path)} --max-steps {2 * folder.read_scores()['steps']}"
+    return f"The scores are too low for useful translations. {'; '.join(reasons)}. Train longer: {longer}"
 
 
 def _print(result: DemoResult, folder: RunFolder) -> None:
@@ -107,6 +118,8 @@ def _print(result: DemoResult, folder: RunFolder) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if note := _low_score_note(result, folder):
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     source, run = result.examples[0].source, quote(folder.path)
     console.print(
         "\nContinue with:\n"

@@ -11,7 +11,7 @@ from dragoman.cli import options, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.config import parse
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.decoding.config import DecodingConfig, SamplingConfig
+from dragoman.decoding.config import MAX_BEAM_SIZE, DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def generate(
     sampling: dict[str, Any],
     search: dict[str, Any],
     stop: Stop = None,
-    n_best: Annotated[int, typer.Option(min=1, help="Texts per prompt.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, max=MAX_BEAM_SIZE, help="Texts per prompt.")] = 1,
     echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before the generated text.")] = False,
     stream: StreamFlag = None,
     loading: dict[str, Any],

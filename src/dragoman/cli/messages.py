@@ -66,7 +66,8 @@ def summarize_warnings(total: int | None = None) -> None:
             numbers = ", ".join(str(one.number) for one in found[:SHOWN_NUMBERS])
             more = ", …" if len(found) > SHOWN_NUMBERS else ""
             of = "" if total is None else f" of {total:,}"
-            text = f"{len(found):,}{of} {problem} ({found[0].unit}s {numbers}{more}); {found[0].remedy}".rstrip("; ")
+            where = f"{TextWarning.list_examples(found)} ({found[0].unit}s {numbers}{more})"
+            text = f"{len(found):,}{of} {problem}{where}; {found[0].remedy}".rstrip("; ")
         if text:
             _print_warning(text)
     _settings.collected.clear()

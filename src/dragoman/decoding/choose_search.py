@@ -12,7 +12,7 @@ from dragoman.decoding.greedy_search import SingleOutputSearch, greedy_search, s
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 
 Search = BeamSearch[Any, Any] | SingleOutputSearch[Any, Any]
-"""Sentences that take their steps together; the result of one does not depend on the others."""
+"""Sentences that take their steps together; the result of one depends on the others by rounding of the backend only."""
 
 
 def build_search(model: Any, *, config: DecodingConfig | SamplingConfig) -> Search:

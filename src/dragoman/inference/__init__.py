@@ -16,16 +16,18 @@ from dragoman.inference.translator import Translator
 if TYPE_CHECKING:
     from dragoman.inference.classifier_and_tagger import Classification, Classifier, Tag, Tagger
     from dragoman.inference.completion_result import Completion
-    from dragoman.inference.generator import GenerationWarning, Generator
+    from dragoman.inference.generator import Generator
     from dragoman.inference.perplexity import Perplexity
+    from dragoman.inference.prompts import GenerationWarning
     from dragoman.inference.question_answerer import Answer, QuestionAnswerer
 
 _LAZY = {
     "question_answerer": ("Answer", "QuestionAnswerer"),
     "classifier_and_tagger": ("Classification", "Classifier", "Tag", "Tagger"),
     "completion_result": ("Completion",),
-    "generator": ("GenerationWarning", "Generator"),
+    "generator": ("Generator",),
     "perplexity": ("Perplexity",),
+    "prompts": ("GenerationWarning",),
 }
 """Names imported on first use, by module."""
 

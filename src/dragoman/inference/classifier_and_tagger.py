@@ -23,6 +23,7 @@ from dragoman.inference.length_batches import (
     run_in_batches,
     text_list,
     warn_input,
+    warn_unknown,
 )
 
 _TEXTS_CHUNK = 4096
@@ -123,7 +124,9 @@ class Classifier(LabelPredictor):
 
         A text that is too long is truncated with an `InputWarning`; lines are numbered from `first_line`.
         """
-        encoded = self.tokenizer.encode_batch(one_or_more_texts(texts))
+        given = one_or_more_texts(texts)
+        encoded = self.tokenizer.encode_batch(given)
+        warn_unknown(given, encoded, self.tokenizer, first=first_line)
         for number, ids in enumerate(encoded, start=first_line):
             if len(ids) + 2 > self.max_length:
                 warn_input(
@@ -174,7 +177,9 @@ class Tagger(LabelPredictor):
             for number, words in enumerate(require_iterable(sentences, name="sentences"))
         ]
         for number, words in enumerate(sentences, start=first_line):
-            found = self._split(encode_words(self.tokenizer, words))
+            aligned = encode_words(self.tokenizer, words)
+            warn_unknown([" ".join(words)], [aligned.ids], self.tokenizer, first=number)
+            found = self._split(aligned)
             if len(found) > 1:
                 warn_input(
                     number,
@@ -207,14 +212,14 @@ class Tagger(LabelPredictor):
 
     def _split(self, sentence: EncodedWords) -> list[EncodedWords]:
         """Cut the sentence between words into segments as long as possible; a longer word loses its last tokens."""
-        room, ids = self.max_length - 2, sentence.ids
+        max_tokens, ids = self.max_length - 2, sentence.ids
         bounds = [*sentence.first_tokens, len(ids)]
         segments: list[EncodedWords] = []
         word = 0
         while word < len(sentence.first_tokens):
             start = 0 if word == 0 else bounds[word]
             end = word + 1
-            while end < len(sentence.first_tokens) and bounds[end + 1] - start <= room:
+            while end < len(sentence.first_tokens) and bounds[end + 1] - start <= max_tokens:
                 end += 1
             first_tokens = [first - start for first in sentence.first_tokens[word:end]]
             segments.append(EncodedWords(ids[start : bounds[end]], first_tokens))

@@ -7,6 +7,7 @@ from typing import Literal, final
 from dragoman.data.tokenizers import LanguageTokenizer, StreamingDecoder
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.html_tables import html_table
+from dragoman.inference.prompts import Prompt
 
 FinishReason = Literal["end", "stop", "length"]
 MAX_NEW_TOKENS = 256
@@ -42,17 +43,6 @@ class Completion:
     def _repr_html_(self) -> str:
         header = ["prompt", "completion", "score", "finish reason"]
         return html_table(header, [[self.prompt, self.text, self.score, self.finish_reason]])
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """Prompt as the model reads it."""
-
-    text: str
-    ids: tuple[int, ...]
-    """With the begin symbol, before or after the prompt."""
-    context: tuple[int, ...]
-    """TokenIds that form one text with the output: repetition filters look back on them, and spaces separate them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ WAITING_FACTOR = 16
 class Engine:
     """Backend shared by many callers.
 
-    The result of a request does not depend on other requests. Callers that submit more than fits wait in `submit`, so
-    that memory stays bounded.
+    Results depend on other requests as little as those of `scheduler`. Callers that submit more than fits wait in
+    `submit`, so that memory stays bounded.
     """
 
     def __init__(

@@ -6,10 +6,17 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, TypeVar, Unpack, final, overload
 
-from dragoman.data.tokenizers import UNK, Tokenizer
-from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options, require_config, require_options
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.decoding.config import (
+    MAX_BEAM_SIZE,
+    DecodingConfig,
+    SamplingConfig,
+    replace_options,
+    require_config,
+    require_options,
+)
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.errors import ConfigError, DataError, TextWarning, warn
+from dragoman.errors import ConfigError, DataError
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, MessageDict, format_chat
@@ -17,7 +24,6 @@ from dragoman.inference.completion_result import (
     MAX_NEW_TOKENS,
     Completion,
     Limits,
-    Prompt,
     build_completion,
     text_stream,
 )
@@ -28,12 +34,16 @@ from dragoman.inference.length_batches import (
     number_chunks,
     one_or_more_texts,
     text_list,
+    warn_unknown,
 )
 from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
+from dragoman.inference.prompts import GenerationWarning, Prompt, encode_prompts
 from dragoman.inference.scheduler import Request
 from dragoman.models.special_symbols import BOS, EOS
 
 _DEFAULT_CONFIG = SamplingConfig()
+MAX_SAMPLES = MAX_BEAM_SIZE
+"""Samples of a prompt, which are in memory at once, so that a service can pass the option on."""
 _STREAM_CHUNK = 256
 """Prompts of a stream that are sorted and batched together."""
 
@@ -63,17 +73,14 @@ class GenerationOptions(SamplingOptions, total=False):
     stop: str | Iterable[str] | None
 
 
-class GenerationWarning(TextWarning):
-    """Warning about one prompt; the message names the prompt."""
-
-
 @final
 class Generator:
     """Decoder-only model with its tokenizer.
 
     A model of running text continues a prompt; one of `pairs` (prompt and continuation) answers it. The model attends
     to at most `context` tokens; of longer texts the oldest are dropped, as described in
-    `backends.sliding_context_backend`. A sample does not depend on other prompts.
+    `backends.sliding_context_backend`. The result for a prompt does not depend on other prompts: exactly with the CPU
+    library, and up to rounding with PyTorch.
     """
 
     def __init__(
@@ -346,6 +353,11 @@ class Generator:
         """Return the limits, checked against the configuration and the model."""
         stop, most, num_samples = limits.stop, limits.max_new_tokens, limits.num_samples
         check_positive(max_new_tokens=most, num_samples=num_samples)
+        if num_samples > MAX_SAMPLES:
+            raise ConfigError(
+                f"num_samples = {num_samples}: at most {MAX_SAMPLES} samples are drawn at once; "
+                "call again with another seed for more"
+            )
         if config.min_length > most:
             raise ConfigError(
                 f"min_length = {config.min_length} is above max_new_tokens = {most}; raise max_new_tokens"
@@ -384,41 +396,9 @@ class Generator:
         if not self.pairs and prompts is not None:
             raise DataError("this model continues texts and has no separate prompts; leave prompts out")
         encoded = self.tokenizer.target.encode_batch(texts)
-        before = self.tokenizer.source.encode_batch(prompts) if prompts is not None else [[] for _ in texts]
+        warn_unknown(texts, encoded, self.tokenizer.target, category=GenerationWarning, unit="text")
+        before: list[list[int]] = [[] for _ in texts]
+        if prompts is not None:
+            before = self.tokenizer.source.encode_batch(prompts)
+            warn_unknown(prompts, before, self.tokenizer.source, category=GenerationWarning, unit="prompt")
         return [ScoringText([*source, BOS], [*ids, EOS]) for source, ids in zip(before, encoded, strict=True)]
-
-
-def encode_prompts(
-    tokenizer: Tokenizer,
-    prompts: Sequence[str],
-    *,
-    pairs: bool,
-    max_length: int | None,
-    kept: int | None = None,
-    first: int = 0,
-) -> list[Prompt]:
-    """Return prompts as the model reads them, numbered from `first`; one of more than `max_length` tokens warns.
-
-    Of a longer prompt the model sees the last `kept` tokens where the context slides.
-    """
-    side = tokenizer.source
-    texts = [side.normalize(text) for text in prompts]
-    encoded = [tuple(ids) for ids in side.encode_batch(texts)]
-    for number, ids in enumerate(encoded, start=first + 1):
-        if count := ids.count(UNK):
-            noun = "token is" if count == 1 else "tokens are"
-            problem = "prompts have tokens that are not in the vocabulary"
-            warn(GenerationWarning("prompt", number, f"{count} {noun} not in the vocabulary", problem=problem))
-    # When sampling, running text drops its beginning sooner or later anyway, without a warning.
-    if max_length is not None and (pairs or kept is None):
-        extra = 1 if pairs else 0  # the begin symbol, which follows the prompt of a pair
-        remedy = "shorten the prompt" if kept is not None else "shorten the prompt or lower max_new_tokens"
-        for number, ids in enumerate(encoded, start=first + 1):
-            if len(ids) + extra > max_length:
-                seen = (kept or max_length) - extra
-                message = f"{len(ids)} tokens, of which the model sees the last {seen} only"
-                problem = f"prompts are too long, and the model sees the last {seen} tokens of each only"
-                warn(GenerationWarning("prompt", number, message, problem=problem, remedy=remedy))
-    if pairs:
-        return [Prompt(text, (*ids, BOS), context=()) for text, ids in zip(texts, encoded, strict=True)]
-    return [Prompt(text, (BOS, *ids), context=ids) for text, ids in zip(texts, encoded, strict=True)]

@@ -1,10 +1,11 @@
-"""Batches of inputs of similar length, chunks of streams, and how long an input may be."""
+"""Checks of inputs, batches of inputs of similar length, and chunks of streams."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePath
 from typing import TypeVar
 
+from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import ConfigError, TextWarning, warn
 
 BATCH_TOKENS = 4096
@@ -23,6 +24,24 @@ class InputWarning(TextWarning):
 def warn_input(number: int, message: str, *, problem: str) -> None:
     """Issue an `InputWarning`."""
     warn(InputWarning("line", number, message, problem=problem))
+
+
+def warn_unknown(
+    texts: Iterable[str],
+    encoded: Iterable[Iterable[int]],
+    tokenizer: LanguageTokenizer,
+    *,
+    category: type[TextWarning] = InputWarning,
+    unit: str = "line",
+    first: int = 1,
+) -> None:
+    """Warn of each text with characters, or words, that are not in the vocabulary; texts are numbered from `first`."""
+    for number, (text, ids) in enumerate(zip(texts, encoded, strict=True), start=first):
+        if missing := tokenizer.missing_units(text, ids):
+            message = f"{tokenizer.unit}s that are not in the vocabulary"
+            remedy = "replace them, or train on text that contains them"
+            problem = f"{unit}s have {message}"
+            warn(category(unit, number, message, problem=problem, remedy=remedy, examples=missing))
 
 
 def text_list(texts: Iterable[str], *, name: str = "texts", expected: str = "a list of strings") -> list[str]:

@@ -21,7 +21,14 @@ from dragoman.decoding.forced_decoding import pad_batch
 from dragoman.errors import ConfigError
 from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
-from dragoman.inference.length_batches import BATCH_TOKENS, number_chunks, run_in_batches, text_pairs, warn_input
+from dragoman.inference.length_batches import (
+    BATCH_TOKENS,
+    number_chunks,
+    run_in_batches,
+    text_pairs,
+    warn_input,
+    warn_unknown,
+)
 from dragoman.models.task_heads import SpanLogits
 
 _STREAM_CHUNK = 256
@@ -134,6 +141,7 @@ class QuestionAnswerer:
         pairs = text_pairs(pairs)
         limit = self.windows.max_question_length
         questions = self.tokenizer.encode_batch([question for question, _ in pairs])
+        warn_unknown([question for question, _ in pairs], questions, self.tokenizer, unit="question", first=first_line)
         for number, ids in enumerate(questions, start=first_line):
             if len(ids) > limit:
                 warn_input(
@@ -144,6 +152,8 @@ class QuestionAnswerer:
         different = dict.fromkeys(context for _, context in pairs)
         encoded = {text: _Context(text, *self.tokenizer.encode_with_offsets(text)) for text in different}
         contexts = [encoded[context] for _, context in pairs]
+        context_ids = [one.ids for one in contexts]
+        warn_unknown([one.text for one in contexts], context_ids, self.tokenizer, unit="context", first=first_line)
         windows = [make_windows(ids, one.ids, self.windows) for ids, one in zip(questions, contexts, strict=True)]
         flat = [(window, context) for some, context in zip(windows, contexts, strict=True) for window in some]
         read = partial(self._read_batch, config=config)

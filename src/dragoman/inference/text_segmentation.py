@@ -4,11 +4,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Literal, NamedTuple, final
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import ConfigError, DataError, MissingExtraError, warn
+from dragoman.inference.length_batches import warn_unknown
 from dragoman.inference.translation_result import TranslationWarning
 
 Split = Literal["sentences"]
@@ -255,6 +257,7 @@ class Segmenter:
     """Cuts texts into segments that a model translates at once."""
 
     def __init__(self, tokenizer: LanguageTokenizer, *, max_length: int) -> None:
+        self._tokenizer = tokenizer
         self._encode = tokenizer.encode_batch
         self._max_length = max_length
 
@@ -265,10 +268,12 @@ class Segmenter:
         layouts, is_split = list(map(splitter, texts)), splitter is not whole_text
         encoded = iter(self._encode([sentence for layout in layouts for sentence in layout.sentences]))
         for line, (layout, text, tree) in enumerate(zip(layouts, texts, heads, strict=True), first_line):
-            trees = _split_heads(tree, text, layout.sentences)
+            trees, ids = _split_heads(tree, text, layout.sentences), [next(encoded) for _ in layout.sentences]
+            all_ids = chain.from_iterable(ids)
+            warn_unknown([text], [all_ids], self._tokenizer, category=TranslationWarning, first=line)
             segments = [
-                self._segments(sentence, next(encoded), own, line=line, is_split=is_split)
-                for sentence, own in zip(layout.sentences, trees, strict=True)
+                self._segments(*one, line=line, is_split=is_split)
+                for one in zip(layout.sentences, ids, trees, strict=True)
             ]
             yield SegmentedText(layout, segments)
 

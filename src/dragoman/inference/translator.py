@@ -30,6 +30,7 @@ from dragoman.inference.length_batches import (
     run_in_batches,
     text_list,
     text_pairs,
+    warn_unknown,
 )
 from dragoman.inference.scheduler import Request, run_requests
 from dragoman.inference.text_segmentation import (
@@ -82,8 +83,9 @@ class Translator:
     """Encoder-decoder model with its tokenizer. It may be used by several threads.
 
     Every text is translated, whole or in segments, and never cut short without a `TranslationWarning` that names its
-    line. The result for a text does not depend on other texts. Options that a call leaves out are those of `config`,
-    for a trained run the decoding section of its configuration.
+    line. The result for a text does not depend on other texts: exactly with the CPU library, and up to rounding with
+    PyTorch, where one of two almost equally probable tokens may replace the other. Options that a call leaves out are
+    those of `config`, for a trained run the decoding section of its configuration.
     """
 
     def __init__(
@@ -248,6 +250,11 @@ class Translator:
         source_ids = self.tokenizer.source.encode_batch(sources)
         target_ids = self.tokenizer.target.encode_batch(targets)
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
+        for unit, texts, ids, side in (
+            ("source", sources, source_ids, self.tokenizer.source),
+            ("target", targets, target_ids, self.tokenizer.target),
+        ):
+            warn_unknown(texts, ids, side, category=TranslationWarning, unit=unit, first=first_line)
         for number, length in enumerate(lengths, start=first_line):
             check_line_length(self._positions or MAX_LINE_LENGTH, length, number)
 

@@ -20,8 +20,9 @@ from dragoman.decoding.config import replace_options
 from dragoman.errors import DataError
 from dragoman.inference.check_source_features import check_source_features
 from dragoman.inference.classifier_and_tagger import Classifier, Tagger
-from dragoman.inference.generator import Generator, encode_prompts
+from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
+from dragoman.inference.prompts import encode_prompts
 from dragoman.inference.question_answerer import QuestionAnswerer
 from dragoman.inference.translator import MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.attention_recorder import Ids, as_module

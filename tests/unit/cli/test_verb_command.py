@@ -127,6 +127,15 @@ def test_a_single_warning_is_printed_whole(capsys):
     assert capsys.readouterr().err == "dragoman: warning: line 3: cut off; raise --max-length\n"
 
 
+def test_summary_lists_some_of_the_different_examples(capsys):
+    messages.start()
+    for number, examples in ((2, "猫μ"), (4, "μ\u00a0"), (9, "abcdefgh")):
+        messages.show_warning(TextWarning("line", number, "unknown", problem="lines are unknown", examples=examples))
+    messages.summarize_warnings(9)
+    expected = "3 of 9 lines are unknown: 猫 μ U+00A0 a b c d e and 3 more (lines 2, 4, 9)\n"
+    assert capsys.readouterr().err == f"dragoman: warning: {expected}"
+
+
 def test_verbose_commands_print_every_warning(capsys):
     messages.start("verbose")
     warn_about(3, 5)

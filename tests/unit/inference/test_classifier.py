@@ -107,3 +107,10 @@ def test_one_text_gives_one_classification(side):
     classifier = Classifier(network(side), side, LABELS)
     assert classifier.classify("two dogs") == classifier.classify(["two dogs"])[0]
     assert classifier.classify([]) == classifier.classify(iter(())) == []
+
+
+def test_unknown_characters_are_reported(side):
+    with pytest.warns(
+        InputWarning, match="^line 6: characters that are not in the vocabulary: μ ί α γ ά τ 猫; replace"
+    ):
+        Classifier(network(side), side, LABELS).classify(TEXTS)

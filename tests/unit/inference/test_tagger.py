@@ -97,3 +97,8 @@ def test_stream_equals_list(side, chunk):
 def test_single_string_is_refused(side):
     with pytest.raises(TypeError, match="is one string, and a list is expected"):
         Tagger(network(side), side, LABELS).tag(["two dogs"])
+
+
+def test_unknown_characters_are_reported(side):
+    with pytest.warns(InputWarning, match="^line 4: characters that are not in the vocabulary: μ ί α 猫; replace"):
+        list(Tagger(network(side), side, LABELS).tag_stream(SENTENCES))

@@ -346,3 +346,21 @@ def test_async_calls_equal_sync_calls(tokenizer):
         return await asyncio.gather(*(model.translate_async(text, SHORT) for text in TEXTS))
 
     assert texts_of(asyncio.run(ask())) == texts_of(model.translate(TEXTS, SHORT))
+
+
+UNKNOWN = "characters that are not in the vocabulary"
+REMEDY = "replace them, or train on text that contains them"
+
+
+def test_unknown_characters_are_reported_with_their_line(tokenizer):
+    model = translator(tokenizer)
+    with pytest.warns(TranslationWarning) as caught:
+        list(model.translate_stream(["two dogs", "two 猫 猫 z", "", "Q"], max_length=3))
+    found = [str(one.message) for one in caught if UNKNOWN in str(one.message)]
+    assert found == [f"line 2: {UNKNOWN}: 猫 z; {REMEDY}", f"line 4: {UNKNOWN}: Q; {REMEDY}"]
+    with pytest.warns(TranslationWarning) as caught:
+        model.score(["two", "qz"], ["zwei Q", "Hunde"], first_line=5)
+    assert [str(one.message) for one in caught] == [
+        f"source 6: {UNKNOWN}: q z; {REMEDY}",
+        f"target 5: {UNKNOWN}: Q; {REMEDY}",
+    ]

@@ -18,6 +18,7 @@ from dragoman.data.tokenizers.vocabulary import (
     UNK,
     BpeModel,
     SubwordModel,
+    WordModel,
     build_hf_tokenizer,
     byte_token_ids,
 )
@@ -137,6 +138,33 @@ class LanguageTokenizer:
         """Return readable tokens: `▁dog`, `s`, `<0xC3>`, `<eos>`; if white space is kept, ` ` stands for `▁` itself."""
         vocab = self.model.vocab
         return [vocab[index][1:] if index < len(SPECIAL_TOKENS) else vocab[index] for index in ids]
+
+    @property
+    def unit(self) -> str:
+        """Smallest part of a text that is in the vocabulary or not: `character`, or `word` in a vocabulary of words."""
+        return "word" if isinstance(self.model, WordModel) else "character"
+
+    def missing_units(self, text: str, ids: Iterable[int]) -> list[str]:
+        """Return the different characters, or words, of a text that are not in the vocabulary.
+
+        `ids` are those of the text. One without unknown and byte tokens is not read.
+        """
+        if self._makeshift_ids.isdisjoint(ids):
+            return []
+        escaped, vocab = self.normalizer.normalize_and_escape(text), self._vocab
+        units: Iterable[str] = escaped
+        if isinstance(self.model, WordModel):
+            units = (unit for unit, _ in self._hf_tokenizer.pre_tokenizer.pre_tokenize_str(escaped))
+        return [self.normalizer.unescape_spaces(unit) for unit in dict.fromkeys(units) if unit not in vocab]
+
+    @cached_property
+    def _makeshift_ids(self) -> frozenset[int]:
+        """Ids of the unknown token and of bytes, which encode characters that are not in the vocabulary."""
+        return frozenset([UNK, *byte_token_ids(self.model.vocab)])
+
+    @cached_property
+    def _vocab(self) -> frozenset[str]:
+        return frozenset(self.model.vocab)
 
     @cached_property
     def _bpe_dropout(self) -> BpeDropout:

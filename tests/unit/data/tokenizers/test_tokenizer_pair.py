@@ -273,3 +273,18 @@ def test_multi30k_round_trips(shared_data, part, language):
     assert [tokenizer.target.decode(ids) for ids in encoded] == [" ".join(text.split()) for text in held_out]
     words = sum(len(text.split()) for text in held_out)
     assert sum(map(len, encoded)) < 1.7 * words  # subwords, not characters
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (CharacterConfig(byte_fallback=True), ["猫", "z"]),
+        (CharacterConfig(byte_fallback=False), ["猫", "z"]),
+        (BpeConfig(vocab_size=300, byte_fallback=True), ["猫", "z"]),
+        (WordConfig(), ["猫a", "zz"]),
+    ],
+)
+def test_units_that_the_vocabulary_lacks_are_found(config, expected):
+    side = Tokenizer.train_on_texts(lambda: ["two dogs and a cat", "a cat a cat"], config).source
+    for text, units in (("a cat", []), ("", []), ("a 猫a zz 猫a", expected)):
+        assert side.missing_units(text, side.encode(text)) == units

@@ -1,0 +1,56 @@
+"""Prompts as a model reads them, and the warnings about them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.errors import TextWarning, warn
+from dragoman.inference.length_batches import warn_unknown
+from dragoman.models.special_symbols import BOS
+
+
+class GenerationWarning(TextWarning):
+    """Warning about one prompt; the message names the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Prompt as the model reads it."""
+
+    text: str
+    ids: tuple[int, ...]
+    """With the begin symbol, before or after the prompt."""
+    context: tuple[int, ...]
+    """TokenIds that form one text with the output: repetition filters look back on them, and spaces separate them."""
+
+
+def encode_prompts(
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    *,
+    pairs: bool,
+    max_length: int | None,
+    kept: int | None = None,
+    first: int = 0,
+) -> list[Prompt]:
+    """Return prompts as the model reads them, numbered from `first`; one of more than `max_length` tokens warns.
+
+    Of a longer prompt the model sees the last `kept` tokens where the context slides.
+    """
+    side = tokenizer.source
+    texts = [side.normalize(text) for text in prompts]
+    encoded = [tuple(ids) for ids in side.encode_batch(texts)]
+    warn_unknown(texts, encoded, side, category=GenerationWarning, unit="prompt", first=first + 1)
+    # When sampling, running text drops its beginning sooner or later anyway, without a warning.
+    if max_length is not None and (pairs or kept is None):
+        extra = 1 if pairs else 0  # the begin symbol, which follows the prompt of a pair
+        remedy = "shorten the prompt" if kept is not None else "shorten the prompt or lower max_new_tokens"
+        for number, ids in enumerate(encoded, start=first + 1):
+            if len(ids) + extra > max_length:
+                seen = (kept or max_length) - extra
+                message = f"{len(ids)} tokens, of which the model sees the last {seen} only"
+                problem = f"prompts are too long, and the model sees the last {seen} tokens of each only"
+                warn(GenerationWarning("prompt", number, message, problem=problem, remedy=remedy))
+    if pairs:
+        return [Prompt(text, (*ids, BOS), context=()) for text, ids in zip(texts, encoded, strict=True)]
+    return [Prompt(text, (BOS, *ids), context=ids) for text, ids in zip(texts, encoded, strict=True)]
