@@ -1,8 +1,8 @@
 """Continuous batching: requests enter the running batch while they fit into the token budget, and leave when complete.
 
 The scheduler serves translation and generation, and has no threads. The result of a request does not depend on other
-requests: exactly with the CPU library, and up to rounding with PyTorch. Where the backend refuses a batch, the scheduler
-searches each of its requests alone, and a request fails only if it fails alone.
+requests: exactly with the CPU library, and up to rounding with PyTorch. Where the backend refuses a batch, the
+scheduler searches each of its requests alone, and a request fails only if it fails alone.
 """
 
 from collections import deque
