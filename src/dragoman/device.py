@@ -8,7 +8,7 @@ DEVICES = ("cpu", "cuda", "mps")
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """Return the device of that name, or the first available of CUDA, Apple's MPS and the CPU.
+    """Return the device of that name, regardless of case, or the first available of CUDA, Apple's MPS and the CPU.
 
     Raises ConfigError if the named device is not available.
     """
@@ -16,7 +16,8 @@ def choose_device(name: str | None = None) -> torch.device:
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    if str(name).partition(":")[0] not in DEVICES:
+    name = str(name).lower()
+    if name.partition(":")[0] not in DEVICES:
         raise ConfigError(f"device = {name}: is not one of {', '.join(DEVICES)}. Leave it out to choose automatically.")
     try:
         device = torch.device(name)

@@ -53,9 +53,16 @@ def quote(path: str | Path) -> str:
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
-    """Return the known word that is the most similar to a word, regardless of case; or nothing."""
-    folded = {one.casefold(): one for one in known}
+    """Return the known word that is the most similar to a word, regardless of case; or nothing.
+
+    Another number is another choice, not a typing error: `int8` is not similar to `int4`.
+    """
+    folded = {one.casefold(): one for one in known if not _digits(word) or _digits(word) == _digits(one)}
     return [folded[one] for one in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=cutoff)]
+
+
+def _digits(word: str) -> list[str]:
+    return sorted(filter(str.isdigit, word))
 
 
 def suggest_path(path: str | Path) -> str | None:

@@ -38,6 +38,11 @@ def test_scores_are_printed_with_signatures(folder, capsys):
     assert chrf.startswith("chrF2")
 
 
+def test_metrics_are_accepted_regardless_of_case(folder, capsys):
+    assert dragoman("evaluate", "--hypothesis", "output", "-r", "reference", "-m", "BLEU", "--tokenize", "Char") == 0
+    assert "BLEU" in capsys.readouterr().out
+
+
 def test_low_scores_are_noted(folder, capsys):
     (folder / "bad").write_text("x\n" * len(REFERENCE), encoding="utf-8")
     assert dragoman("evaluate", "--hypothesis", "output", "--reference", "reference") == 0
@@ -103,7 +108,13 @@ def test_line_ends_and_compression_do_not_change_scores(folder, capsys):
         (["evaluate", "--hypothesis", "nowhere", "-r", "reference"], "nowhere: cannot be read"),
         (["evaluate", "--hypothesis", "empty", "-r", "reference"], "empty: is empty"),
         (["evaluate", "-r", "reference"], "evaluate needs translations"),
-        (["evaluate", "run", "-r", "reference"], "evaluate needs translations"),
+        (["evaluate", "run", "-r", "reference"], "Give --source FILE, or --pairs FILE with sources"),
+        (["evaluate", "run"], "Give --source FILE and --reference FILE, or --pairs FILE with sources"),
+        (["evaluate", "--hypothesis", "output"], "Give --reference FILE, or --pairs FILE with sources"),
+        (["evaluate", "run", "columns.tsv"], "Give a file with both sides with --pairs columns.tsv."),
+        (["evaluate", "run", "output"], "Give two files with --source and --reference, or a file with both sides"),
+        (["evaluate", "--hypothesis", "columns.tsv", "-r", "reference"], "columns.tsv: 3 of the first 3 lines contain"),
+        (["evaluate", "--hypothesis", "output", "-r", "columns.tsv"], "such as that of cut -f1 columns.tsv"),
         (
             ["evaluate", "--hypothesis", "output", "-r", "reference", "--beam", "3"],
             "--beam-size has no effect with --hypothesis",
@@ -114,7 +125,7 @@ def test_line_ends_and_compression_do_not_change_scores(folder, capsys):
         ),
         (["evaluate", "--hypothesis", "latin", "-r", "reference"], "latin:2: not UTF-8"),
         (["evaluate", "run", "--hypothesis", "output", "-r", "reference"], "not both"),
-        (["evaluate", "--hypothesis", "output", "-r", "reference", "--tokenize", "moses"], "tokenize = 'moses'"),
+        (["evaluate", "--hypothesis", "output", "-r", "reference", "--tokenize", "moses"], "--tokenize 'moses'"),
         (
             ["evaluate", "--hypothesis", "output", "-r", "reference", "-m", "ter", "--tokenize", "none"],
             "only BLEU splits words",
@@ -126,6 +137,7 @@ def test_line_ends_and_compression_do_not_change_scores(folder, capsys):
 )
 def test_invalid_input_gives_one_message(folder, capsys, arguments, message):
     (folder / "empty").touch()
+    (folder / "columns.tsv").write_text("a\tb\n" * len(REFERENCE), encoding="utf-8")
     (folder / "latin").write_bytes(b"plain\nd\xe9j\xe0\nplain\n")
     assert dragoman(*arguments) == 2
     captured = capsys.readouterr()

@@ -25,9 +25,9 @@ from dragoman.cli.table_output import build_table, print_whole
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
-from dragoman.data.readers.line_reader import ReadWarnings
+from dragoman.data.readers.line_reader import SAMPLE, ReadWarnings, tabs_note
 from dragoman.decoding.config import DecodingConfig, replace_options
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +53,10 @@ Perturb = Annotated[
 ]
 MetricNames = Annotated[list[MetricName], typer.Option("--metric", "-m", help="Metric (repeatable).")]
 Tokenize = Annotated[
-    str | None, typer.Option(help="Tokenizer: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200.")
+    str | None,
+    typer.Option(
+        parser=str.lower, help="Tokenizer: 13a, none, intl, char, zh, ja-mecab, ko-mecab, flores101, flores200."
+    ),
 ]
 References = Annotated[
     list[str] | None, typer.Option("--reference", "-r", help="File of references (repeatable).", show_default=False)
@@ -92,7 +95,7 @@ def evaluate(
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
-    _check_test_set(source, reference, pairs)
+    _check_test_set(run, source, reference, pairs, hypothesis)
     name = _input_name(run, pairs if source is None and hypothesis is None else source, hypothesis, given(**options))
     sentences, references = _read_texts(name, reference or [], pairs)
     outputs = sentences
@@ -139,22 +142,30 @@ def _input_name(run: Path | None, source: str | None, hypothesis: str | None, op
             raise ConfigError("evaluate takes --hypothesis, or a run and --source, not both. Leave one out.")
         refuse(options, "with --hypothesis, which needs no run")
         return hypothesis
-    if run is None or source is None:
-        raise ConfigError(
-            "evaluate needs translations. Give --hypothesis FILE, or a run folder and --source FILE or --pairs FILE."
-        )
+    assert run is not None
+    assert source is not None, "checked by `_check_test_set`"
     if "source_features" in options:
         refuse({"perturb": options.get("perturb")}, "with --source-features, whose words it would change")
     return source
 
 
-def _check_test_set(source: str | None, reference: list[str] | None, pairs: str | None) -> None:
-    """Raise ConfigError unless there are references, in files of their own or in one file with the sources."""
+def _check_test_set(
+    run: Path | None, source: str | None, reference: list[str] | None, pairs: str | None, hypothesis: str | None
+) -> None:
+    """Raise ConfigError, which names all options that are needed, unless there are translations and references."""
     if pairs is not None:
         refuse({"source": source, "reference": reference}, "with --pairs, which contains both sides")
-    elif not reference:
+    if hypothesis is None and run is None:
         raise ConfigError(
-            "evaluate needs references. Give --reference FILE, or --pairs FILE with sources and references."
+            "evaluate needs translations and references. Give --hypothesis FILE and --reference FILE, or a run folder "
+            "with --source FILE and --reference FILE, or with --pairs FILE."
+        )
+    needed = {"--source FILE": source or hypothesis, "--reference FILE": reference}
+    missing = [option for option, value in needed.items() if not value]
+    if missing and pairs is None:
+        raise ConfigError(
+            f"evaluate needs translations and references. Give {' and '.join(missing)}, or --pairs FILE with sources "
+            "and references."
         )
 
 
@@ -164,13 +175,28 @@ def _read_texts(name: str, reference: list[str], pairs: str | None) -> tuple[lis
 
     sources = None
     if pairs is None:
-        references = [text_io.read_all(one) for one in reference]
+        references = [text_io.read_all(one, columns=True) for one in reference]
     else:
         sources, targets = text_io.read_pairs(pairs)
         references = [targets]
-    texts = sources if sources and name == pairs else text_io.read_all(name, expected=len(references[0]))
-    check_aligned(texts, references, names=[name, *(reference if pairs is None else [pairs])])
+    expected = len(references[0])
+    texts = sources if sources and name == pairs else text_io.read_all(name, expected=expected, columns=True)
+    names = [name, *(reference if pairs is None else [pairs])]
+    check_aligned(texts, references, names=names)
+    _check_columns([texts, *references], names)
     return texts, references
+
+
+def _check_columns(sides: Sequence[Sequence[str]], names: Sequence[str]) -> None:
+    """Raise DataError if some of the texts that belong together have several columns, and others have not."""
+    notes = [tabs_note(name, side[:SAMPLE]) for name, side in zip(names, sides, strict=True)]
+    if not all(notes):
+        for name, note in zip(names, notes, strict=True):
+            if note is not None:
+                raise DataError(
+                    f"{note}. Give a file with one column, such as that of cut -f1 {quote(name)}, or a file of sources "
+                    "and references with --pairs."
+                )
 
 
 def _print_scores(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:

@@ -117,7 +117,10 @@ CORPUS_PANEL, MODEL_PANEL, SEARCH_PANEL = "Corpora", "Model and device", "Decodi
 TRAINING_PANEL = "Training; chosen from the data and the device by default"
 RUN_PANEL = "Decoding; by default as in the run"
 _TRAINING: Mapping[str, tuple[str, Any]] = {
-    "preset": ("preset", Annotated[str | None, typer.Option(help="Model size: nano, tiny, small, base or big.")]),
+    "preset": (
+        "preset",
+        Annotated[str | None, typer.Option(parser=str.lower, help="Model size: nano, tiny, small, base or big.")],
+    ),
     "seed": ("training.seed", Annotated[int | None, typer.Option(min=0, help="Seed of all random numbers.")]),
     "max_epochs": (
         "training.max_epochs",

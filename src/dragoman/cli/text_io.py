@@ -28,15 +28,19 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _T = TypeVar("_T")
 
 
-def read_input(name: str, warnings: ReadWarnings) -> Iterator[str]:
-    """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number."""
+def read_input(name: str, warnings: ReadWarnings, *, columns: bool = False) -> Iterator[str]:
+    """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number.
+
+    Several columns give a warning, unless the caller expects `columns`.
+    """
     if name == STANDARD:
         numbered = line_reader.read_stream_lines(sys.stdin.buffer, Path("standard input"), warnings)
         if is_typed(name):
             return (text for _, text in _prompt(numbered))
     else:
         numbered = line_reader.read_lines(Path(name), warnings)
-    return _warn_of_columns((text for _, text in numbered), "standard input" if name == STANDARD else name)
+    lines = (text for _, text in numbered)
+    return lines if columns else _warn_of_columns(lines, "standard input" if name == STANDARD else name)
 
 
 def _warn_of_columns(lines: Iterator[str], name: str) -> Iterator[str]:
@@ -73,13 +77,13 @@ def _prompt(lines: Iterator[_T]) -> Iterator[_T]:
         yield line
 
 
-def read_all(name: str, *, expected: int | None = None) -> list[str]:
+def read_all(name: str, *, expected: int | None = None, columns: bool = False) -> list[str]:
     """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file.
 
     A file without lines is compared with `expected`, the number of lines that it should have.
     """
     warnings = ReadWarnings()
-    texts = list(read_input(name, warnings))
+    texts = list(read_input(name, warnings, columns=columns))
     report_repairs(warnings)
     if not texts:
         lines = "" if expected is None else f", and {expected:,} lines are expected"

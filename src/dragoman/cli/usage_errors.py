@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -120,6 +121,12 @@ def _describe_unknown_verb(verb: str, known: Mapping[str, Any], command: str) ->
 def _describe_extra(extra: str, context: Any, options: list[str]) -> str:
     arguments = [one.name.upper() for one in context.command.params if one.param_type_name == "argument"]
     takes = f"takes only {' '.join(arguments)}" if arguments else "takes options only"
+    if "--pairs" in options and "--source" in options:
+        side = next(option for option in ("--reference", "--target") if option in options)
+        pairs = f"Give a file with both sides with --pairs {shlex.quote(extra)}"
+        if not _has_columns(extra):
+            pairs = f"Give two files with --source and {side}, or a file with both sides with --pairs"
+        return f"{extra}: is not expected. {context.command_path} {takes}. {pairs}."
     files = next((option for option in ("--input", "--text", "--source") if option in options), None)
     text = next((option for option in ("--prompt", "--text") if option in options and option != files), None)
     ways = [f"a file with {files}"] if files else []
@@ -127,3 +134,12 @@ def _describe_extra(extra: str, context: Any, options: list[str]) -> str:
         ways.insert(0, f"text with {text} {shlex.quote(extra)}")
     remedy = f"Give {' or '.join(ways)}." if ways else "Leave it out."
     return f"{extra}: is not expected. {context.command_path} {takes}. {remedy}"
+
+
+def _has_columns(name: str) -> bool:
+    """Return whether a file exists and its first line has several columns."""
+    try:
+        with Path(name).open("rb") as file:
+            return b"\t" in file.readline(2**16)
+    except (OSError, ValueError):
+        return False

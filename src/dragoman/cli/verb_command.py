@@ -80,22 +80,26 @@ def complete_verb(verb: Callable[..., Outcome | None]) -> Callable[..., None]:
 
     kind = inspect.Parameter.KEYWORD_ONLY
     added = [inspect.Parameter(name, kind, default=False, annotation=one) for name, one in shared.items()]
-    parameters = [_with_short_metavar(one) for one in [*own.values(), *added]]
+    parameters = [_complete_parameter(one) for one in [*own.values(), *added]]
     command.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(verb.__doc__ or ""))  # typer keeps line breaks
     vars(command)["__signature__"] = signature.replace(parameters=parameters)
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
 
 
-def _with_short_metavar(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter whose value the help shows in one word, such as N, so that the descriptions have space."""
+def _complete_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter that takes words regardless of case, and whose value the help shows in one word, such as N.
+
+    The short word leaves space for the descriptions.
+    """
     info: Any = next((one for one in get_args(parameter.annotation) if isinstance(one, ParameterInfo)), None)
-    kinds = [inner for one in alternatives(parameter.annotation) for inner in get_args(one) or [one]]
-    metavar = next((METAVARS[kind] for kind in kinds if kind in METAVARS), None)
-    if info is None or info.metavar or metavar is None or isinstance(info, ArgumentInfo):
+    if info is None:
         return parameter
+    kinds = [inner for one in alternatives(parameter.annotation) for inner in get_args(one) or [one]]
     info = copy(info)
-    info.metavar = metavar
+    info.case_sensitive = False
+    if not info.metavar and not isinstance(info, ArgumentInfo):
+        info.metavar = next((METAVARS[kind] for kind in kinds if kind in METAVARS), None)
     return parameter.replace(annotation=Annotated[get_args(parameter.annotation)[0], info])
 
 

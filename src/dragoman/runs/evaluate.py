@@ -60,7 +60,7 @@ def evaluate(
 
 def _parse_metric(name: MetricName | Metric) -> Metric:
     try:
-        return METRIC.validate_python(name if isinstance(name, Config) else {"kind": name})
+        return METRIC.validate_python(name if isinstance(name, Config) else {"kind": str(name).lower()})
     except ValidationError as error:
         known = error.errors()[0].get("ctx", {}).get("expected_tags", "")
         raise ConfigError(f"metrics: {name!r} is not a metric. Choose among {known}.") from error

@@ -44,6 +44,9 @@ ALL = {verb: options_of(verb) for verb in main.SUMMARIES}
         ("translate x --beam-size 0", "--beam-size 0: must be at least 1."),
         ("translate x --beam many", "--beam-size many: must be an integer."),
         ("translate x --decoding beam", "must be one of beam_search, mbr. Did you mean beam_search?"),
+        ("translate x --compute-type int4", "--compute-type int4: must be one of auto, float32, bfloat16, int8.\n"),
+        ("translate x --compute-type int9 --text a", "bfloat16, int8.\n"),
+        ("translate x --compute-type imt8", "Did you mean int8?"),
         ("translate x --scores=3", "--scores: takes no value."),
         ("train --set", "--set: needs a value."),
         ("translate x --beams 3", "Did you mean --beam-size?"),
@@ -57,7 +60,19 @@ def test_usage_errors_say_what_and_remedy(command, words, capsys):
     assert written.out == ""
     [line] = written.err.splitlines()
     assert line.startswith("dragoman: ")
-    assert words in line
+    assert words in f"{line}\n"
+
+
+@pytest.mark.parametrize("verb", sorted(main.SUMMARIES))
+def test_words_are_taken_regardless_of_case(verb):
+    command = typer.main.get_command(main.build_command(verb))
+    inner = [command]
+    while inner:
+        one = inner.pop()
+        inner += getattr(one, "commands", {}).values()
+        for parameter in one.params:
+            kind = getattr(parameter, "type_descriptor", None)
+            assert not getattr(kind, "choices", None) or not kind.case_sensitive, parameter.opts
 
 
 @pytest.mark.parametrize(

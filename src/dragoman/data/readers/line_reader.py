@@ -23,16 +23,28 @@ MOST = 0.9
 """Share of lines that shows a format in spite of exceptions."""
 
 Encoding = Literal["utf-8", "latin-1"]
-WarningKind = Literal["bom", "crlf", "blank"]
+WarningKind = Literal["bom", "crlf", "c1", "blank"]
 
 _MESSAGES: dict[WarningKind, str] = {
     "bom": "byte order mark removed",
     "crlf": "Windows line end (CRLF) read as LF",
+    "c1": "line with a control character (U+0080 to U+009F), as CP1252 text gives when it is converted as ISO-8859-1; "
+    "convert the original file: iconv -f CP1252 -t UTF-8",
     "blank": "blank line; cleaning removes the pair",
 }
 _C = TypeVar("_C", bound=Config)
 _BUFFER = 2**20
 _BOM = b"\xef\xbb\xbf"
+_C1: dict[Encoding, re.Pattern[bytes]] = {
+    "utf-8": re.compile(rb"\xc2[\x80-\x9f]"),
+    "latin-1": re.compile(rb"[\x80-\x9f]"),
+}
+_FOREIGN = {
+    re.compile(rb"PK\x03\x04"): "a ZIP archive or an office document, such as .xlsx or .docx",
+    re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"): "an office document, such as .xls or .doc",
+    re.compile(rb"%PDF-\d"): "a PDF document",
+}
+"""Beginnings of files that contain text but are no text files."""
 _MAGIC = {
     ".gz": re.compile(rb"\x1f\x8b"),
     ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),  # the second alternative is an empty file
@@ -258,8 +270,8 @@ def _decode(raw: bytes, path: Path, number: int, warnings: ReadWarnings, encodin
     if raw.startswith(_BOM):
         raw = raw[len(_BOM) :]
         warnings.record(path, "bom", number)
-    if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path}:1: UTF-16, not UTF-8; convert the file: iconv -f UTF-16 -t UTF-8")
+    if number == 1:
+        _check_beginning(raw, path)
     if b"\x00" in raw:
         raise DataError(
             f"{path}:{number}: contains a NUL byte, so it is not text; remove it, or convert the file if it is UTF-16"
@@ -268,8 +280,21 @@ def _decode(raw: bytes, path: Path, number: int, warnings: ReadWarnings, encodin
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         place = f"byte {raw[error.start]:#04x} at position {error.start + 1}"
-        remedy = "convert the file, for example: iconv -f ISO-8859-1 -t UTF-8"
+        remedy = "convert the file from its encoding; Western European text: iconv -f CP1252 -t UTF-8"
         raise DataError(f"{path}:{number}: not UTF-8 ({place}); {remedy}") from error
+    if not raw.isascii() and _C1[encoding].search(raw):
+        warnings.record(path, "c1", number)
     if not text or text.isspace():
         warnings.record(path, "blank", number)
     return text
+
+
+def _check_beginning(raw: bytes, path: Path) -> None:
+    """Raise DataError if the first line is that of UTF-16 text or of a document."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path}:1: UTF-16, not UTF-8; convert the file: iconv -f UTF-16 -t UTF-8")
+    if (kind := next((kind for magic, kind in _FOREIGN.items() if magic.match(raw)), None)) is not None:
+        raise DataError(
+            f"{path}: is {kind}, not a text file. Save a table as tab-separated text (TSV), and other text as plain "
+            "text, in UTF-8."
+        )

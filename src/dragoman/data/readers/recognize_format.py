@@ -26,103 +26,49 @@ TextFormat = TextFile | TextJsonl
 
 SIDE_NAMES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 """Names of the two sides in JSON objects, Parquet columns and header lines."""
-LANGUAGE_NAMES = frozenset(
-    [
-        "afrikaans",
-        "albanian",
-        "amharic",
-        "arabic",
-        "armenian",
-        "azerbaijani",
-        "basque",
-        "belarusian",
-        "bengali",
-        "bosnian",
-        "breton",
-        "bulgarian",
-        "burmese",
-        "catalan",
-        "chinese",
-        "croatian",
-        "czech",
-        "danish",
-        "dutch",
-        "english",
-        "estonian",
-        "finnish",
-        "french",
-        "galician",
-        "georgian",
-        "german",
-        "greek",
-        "gujarati",
-        "hausa",
-        "hebrew",
-        "hindi",
-        "hungarian",
-        "icelandic",
-        "igbo",
-        "indonesian",
-        "irish",
-        "italian",
-        "japanese",
-        "kannada",
-        "kazakh",
-        "khmer",
-        "korean",
-        "kurdish",
-        "kyrgyz",
-        "lao",
-        "latin",
-        "latvian",
-        "lithuanian",
-        "luxembourgish",
-        "macedonian",
-        "malay",
-        "malayalam",
-        "maltese",
-        "maori",
-        "marathi",
-        "mongolian",
-        "nepali",
-        "norwegian",
-        "pashto",
-        "persian",
-        "polish",
-        "portuguese",
-        "punjabi",
-        "romanian",
-        "russian",
-        "serbian",
-        "sinhala",
-        "slovak",
-        "slovenian",
-        "somali",
-        "spanish",
-        "swahili",
-        "swedish",
-        "tagalog",
-        "tamil",
-        "telugu",
-        "thai",
-        "tibetan",
-        "turkish",
-        "ukrainian",
-        "urdu",
-        "uzbek",
-        "vietnamese",
-        "welsh",
-        "xhosa",
-        "yoruba",
-        "zulu",
-    ]
-)
-"""English names of languages in header lines."""
+_ENGLISH_NAMES = """
+afrikaans albanian amharic arabic armenian azerbaijani basque belarusian bengali bosnian breton bulgarian
+burmese catalan chinese croatian czech danish dutch english estonian finnish french galician georgian german
+greek gujarati hausa hebrew hindi hungarian icelandic igbo indonesian irish italian japanese kannada kazakh
+khmer korean kurdish kyrgyz lao latin latvian lithuanian luxembourgish macedonian malay malayalam maltese
+maori marathi mongolian nepali norwegian pashto persian polish portuguese punjabi romanian russian serbian
+sinhala slovak slovenian somali spanish swahili swedish tagalog tamil telugu thai tibetan turkish ukrainian
+urdu uzbek vietnamese welsh xhosa yoruba zulu
+"""
+_OWN_NAMES = """
+albanian=shqip arabic=العربية armenian=հայերեն azerbaijani=azərbaycanca basque=euskara belarusian=беларуская
+bengali=বাংলা bosnian=bosanski breton=brezhoneg bulgarian=български catalan=català,catala
+chinese=中文,汉语,漢語,简体中文,繁體中文 croatian=hrvatski czech=čeština,cestina,česky danish=dansk dutch=nederlands
+estonian=eesti finnish=suomi french=français,francais galician=galego georgian=ქართული german=deutsch
+greek=ελληνικά hebrew=עברית hindi=हिन्दी,हिंदी hungarian=magyar icelandic=íslenska indonesian=indonesia
+irish=gaeilge italian=italiano japanese=日本語 kazakh=қазақша korean=한국어 latin=latina latvian=latviešu
+lithuanian=lietuvių luxembourgish=lëtzebuergesch macedonian=македонски malay=melayu maltese=malti
+norwegian=norsk,bokmål,nynorsk persian=فارسی polish=polski portuguese=português,portugues romanian=română,romana
+russian=русский serbian=srpski,српски slovak=slovenčina,slovencina slovenian=slovenščina,slovenscina
+spanish=español,espanol,castellano swahili=kiswahili swedish=svenska tagalog=filipino thai=ไทย
+turkish=türkçe,turkce ukrainian=українська urdu=اردو vietnamese=việt welsh=cymraeg
+"""
+LANGUAGE_NAMES = {name: name for name in _ENGLISH_NAMES.split()} | {
+    own: name for entry in _OWN_NAMES.split() for name, _, names in [entry.partition("=")] for own in names.split(",")
+}
+"""English names of languages by their names in header lines: in English and in the language itself."""
 SIDE_OPTIONS = ("--source", "--target")
 """Options for a corpus in two files."""
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][A-Za-z]{2,4})?")
-_REMARK = re.compile(r"\s*\(.*\)$")
+_VARIETIES = frozenset(
+    {"american", "bahasa", "brazilian", "british", "canadian", "european", "mexican", "simplified", "tiếng"}
+    | {"traditional", "uk", "us"}
+)
+"""Words before the name of a language in header lines."""
+_REMARK = re.compile(r"\s*[(\[].*[)\]]$|\s+[-–—/:,]\s.*$|,\s.*$")
+"""Country or code after the name of a language: `English (US)`, `English - US`, `Chinese, traditional`."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_OTHER_FORMATS = {
+    ".csv": "comma- or semicolon-separated columns",
+    **dict.fromkeys((".tmx", ".xml", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"), "TMX, XLIFF and other XML files"),
+    **dict.fromkeys((".po", ".pot"), "PO files"),
+}
+"""Formats of translations that are not read, by ending."""
 _SETTINGS = re.compile(r"""\s*(["']?[\w.-]+["']?\s*:(\s|$)|[{#%]|---)""")
 """Beginning of a configuration file: a key, a brace, a comment or a YAML directive."""
 
@@ -137,6 +83,8 @@ def recognize_corpus(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> 
     ending = _ending(first)
     if ending in (".yaml", ".yml"):
         return None
+    if ending in _OTHER_FORMATS and ending != ".csv":  # which may have tabs
+        raise _unknown_format(path, ending, [], options)
     with open_binary(first) as stream:
         if stream.read(4) == b"PAR1":
             source, target = _choose_sides(parquet_text_columns(first), first, "columns")
@@ -205,12 +153,9 @@ def _may_be_header(rows: Sequence[Sequence[str]]) -> bool:
 
 def _unknown_format(path: Path, ending: str, lines: Sequence[str], options: tuple[str, str]) -> DataError:
     """Return the error for a file that contains no sentence pairs in a known format."""
-    if ending == ".csv":
-        return DataError(
-            f"{path}: comma- or semicolon-separated columns are not read. Save it as tab-separated text (TSV)."
-        )
-    if ending in (".tmx", ".xml", ".xlf", ".xliff") or any(line.lstrip().startswith("<?xml") for line in lines[:1]):
-        return DataError(f"{path}: TMX and other XML files are not read. Export it as tab-separated text (TSV).")
+    xml = any(line.lstrip().startswith("<?xml") for line in lines[:1])
+    if (formats := _OTHER_FORMATS.get(".xml" if xml else ending)) is not None:
+        return DataError(f"{path}: {formats} are not read. Save or export it as tab-separated text (TSV).")
     return DataError(
         f"{path}: is not a file of sentence pairs: neither columns separated by tabs, nor JSON lines, nor Parquet. "
         f"Give two text files with {' and '.join(options)}."
@@ -256,11 +201,17 @@ def _named_columns(row: Sequence[str]) -> tuple[int, int] | None:
     for source, target in SIDE_NAMES:
         if {source, target} <= {*names}:
             return names.index(source), names.index(target)
-    languages = {name: place for place, name in enumerate(names) if _REMARK.sub("", name) in LANGUAGE_NAMES}
-    if len(languages) != 2:
+    languages = {place: one for place, name in enumerate(names) if (one := _language(name)) is not None}
+    if len(languages) != 2 or len({*languages.values()}) != 2:  # `German | Deutsch` is a pair of texts
         return None
-    first, second = languages.values()
+    first, second = languages
     return first, second
+
+
+def _language(name: str) -> str | None:
+    """Return the English name of a language, whose name may have a variety or a remark, such as `English (US)`."""
+    *varieties, last = _REMARK.sub("", name).split() or [""]
+    return LANGUAGE_NAMES.get(last) if _VARIETIES.issuperset(varieties) else None
 
 
 def _are_codes(source: str, target: str) -> bool:

@@ -103,6 +103,35 @@ def test_latin_1_is_refused_with_line_byte_and_remedy(tmp_path):
         texts(path)
 
 
+def test_remedy_for_windows_text_keeps_its_quotation_marks(tmp_path):
+    path = written(tmp_path, "a.fr", "l’été".encode("cp1252"))
+    with pytest.raises(DataError, match=r"byte 0x92 at position 2\); .*iconv -f CP1252 -t UTF-8"):
+        texts(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_control_characters_of_a_wrong_conversion_are_counted(tmp_path, encoding):
+    warnings = ReadWarnings()
+    path = written(tmp_path, "a.fr", "l\x92été\nété\n\x93oui\x94\n".encode(encoding))
+    list(read_lines(path, warnings, encoding=encoding))
+    (message,) = warnings.messages()
+    assert message.startswith(f"{path}: 2 x line with a control character (U+0080 to U+009F)")
+    assert message.endswith("iconv -f CP1252 -t UTF-8 (first: line 1)")
+
+
+@pytest.mark.parametrize(
+    ("beginning", "kind"),
+    [
+        (b"PK\x03\x04\x14\x00\x06\x00", "a ZIP archive or an office document"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00", "an office document"),
+        (b"%PDF-1.7\n", "a PDF document"),
+    ],
+)
+def test_documents_are_no_text_files(tmp_path, beginning, kind):
+    with pytest.raises(DataError, match=rf"real\.dat: is {kind}.*Save a table as tab-separated text \(TSV\)"):
+        texts(written(tmp_path, "real.dat", beginning + b"\x93\n"))
+
+
 def test_real_latin_1_is_refused(shared_data):
     with pytest.raises(DataError, match=r"TREC\.train\.all\.gz:\d+: not UTF-8"):
         texts(shared_data / "classification" / "TREC.train.all.gz")

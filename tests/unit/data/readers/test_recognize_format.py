@@ -113,8 +113,10 @@ def test_texts_are_plain_or_json_lines(tmp_path):
     [
         ("pairs.csv", "two dogs,zwei Hunde", "comma- or semicolon-separated columns"),
         ("pairs.csv", "note: two dogs; zwei Hunde", "comma- or semicolon-separated columns"),
-        ("memory.tmx", '<?xml version="1.0"?>', "TMX and other XML files are not read"),
-        ("memory", '<?xml version="1.0"?>', "Export it as tab-separated text"),
+        ("memory.tmx", '<?xml version="1.0"?>', "TMX, XLIFF and other XML files are not read"),
+        ("memory", '<?xml version="1.0"?>', "export it as tab-separated text"),
+        ("texts.xliff", "<xliff>", "TMX, XLIFF and other XML files are not read"),
+        ("texts.po", "# Translations", "PO files are not read"),
         ("train.en", "two dogs", "--source and --target"),
         ("pairs.jsonl", '{"a": "x", "b": "y", "c": "z"}', "among the fields a, b, c"),
         ("story.txt", "Once upon a time.", "is not a file of sentence pairs"),
@@ -130,12 +132,32 @@ def test_other_files_are_no_pairs(name, line, message, tmp_path):
     [
         ("pairs.csv", "two dogs;zwei Hunde", "semicolon"),
         ("memory.tmx", '<?xml version="1.0"?>', "TMX"),
+        ("texts.po", "# Translations", "PO files are not read"),
+        ("real.xlsx", "PK\x03\x04", "a ZIP archive or an office document, such as .xlsx"),
         ("train.en", "two dogs", "--source and --target"),
     ],
 )
 def test_other_files_are_no_corpora_either(name, line, message, tmp_path):
     with pytest.raises(DataError, match=message):
         recognize_corpus(write(tmp_path, name, line))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_header"),
+    [
+        ("English (US)\tFrançais", True),
+        ("Simplified Chinese\t日本語", True),
+        ("English - UK\tPortuguês (Brasil)", True),
+        ("Tiếng Việt\tEnglish", True),
+        ("German\tDeutsch", False),
+        ("Speak English\tParlez français", False),
+        ("English\tAnglais", False),
+    ],
+)
+def test_names_of_two_languages_are_a_header(line, is_header, tmp_path):
+    found = recognize_pairs(write(tmp_path, "pairs.tsv", line, *["two dogs run\tzwei Hunde laufen"] * 5))
+    assert isinstance(found, ParallelTsv)
+    assert found.header is is_header
 
 
 @pytest.mark.parametrize(
