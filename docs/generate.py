@@ -293,7 +293,7 @@ def _options(kind: Any) -> Iterator[str]:
     from dragoman.runs.load import load
 
     defaults = {}
-    for taker in (load, Translator._translate, Limits):
+    for taker in (load, Translator._read, Limits):
         defaults |= {one.name: one.default for one in inspect.signature(taker).parameters.values()}
     for name, annotation in typing.get_type_hints(kind).items():
         default = defaults.get(name)

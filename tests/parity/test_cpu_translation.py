@@ -93,7 +93,7 @@ def test_translations_do_not_depend_on_other_requests(tmp_path, compute):
     with Engine(translator.model, max_tokens=10_000) as engine:
         alone = [engine.submit(request).result(timeout=60) for request in requests]
     generator = random.Random(11)
-    with Engine(translator.model, max_tokens=43, max_waiting_tokens=53) as engine:
+    with Engine(translator.model, max_tokens=43) as engine:
         again = [Request(one.ids, one.config, one.limit) for one in generator.sample(requests, len(requests))]
         answers = {request: engine.submit(request) for request in again}
         for request in generator.sample(again, len(again) // 4):

@@ -1,6 +1,5 @@
 """Classifier and tagger: texts in, a label for each text or for each word out."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final, overload
@@ -14,6 +13,7 @@ from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.forced_decoding import pad_batch
 from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
+from dragoman.inference.concurrent_calls import run_in_thread
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     MAX_INPUT_LENGTH,
@@ -145,7 +145,7 @@ class Classifier(LabelPredictor):
 
     async def classify_async(self, texts: str | Iterable[str]) -> Classification | list[Classification]:
         """Classify as `classify` does, in a thread of its own."""
-        return await asyncio.to_thread(self.classify, texts)
+        return await run_in_thread(self.classify, texts)
 
     def classify_stream(self, lines: Iterable[str], *, chunk: int = _TEXTS_CHUNK) -> Iterator[Classification]:
         """Yield what `classify` returns, for any number of lines in the memory of `chunk` of them."""
@@ -203,7 +203,7 @@ class Tagger(LabelPredictor):
 
     async def tag_async(self, sentences: Iterable[Sequence[str]]) -> list[list[Tag]]:
         """Tag as `tag` does, in a thread of its own."""
-        return await asyncio.to_thread(self.tag, sentences)
+        return await run_in_thread(self.tag, sentences)
 
     def tag_stream(self, sentences: Iterable[Sequence[str]], *, chunk: int = _SENTENCES_CHUNK) -> Iterator[list[Tag]]:
         """Yield what `tag` returns, for any number of sentences in the memory of `chunk` of them."""

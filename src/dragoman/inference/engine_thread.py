@@ -1,31 +1,29 @@
 """Execution of requests: by the caller, or by an engine, one thread that decodes those of any number of callers."""
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self, final
 
 from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.inference.concurrent_calls import FairLock, FairQueue
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.scheduler import AnyBackend, Request, RequestResult, Scheduler, run_in_order, run_requests
 
 PendingResult = Future[list[Hypothesis]]
 """Future hypotheses of a request, best first; `cancel` withdraws the request at any time."""
 
-WAITING_FACTOR = 16
-"""Waiting tokens, as a multiple of active tokens, above which callers block."""
-
 
 @final
 class Engine:
-    """Backend shared by many callers.
+    """Backend shared by many callers, whose requests enter the running batch by turns.
 
-    Results depend on other requests as little as those of `scheduler`. Callers that submit more than fits wait in
-    `submit`, so that memory stays bounded.
+    Results depend on other requests as little as those of `scheduler`.
     """
 
     def __init__(
@@ -33,19 +31,16 @@ class Engine:
         backend: AnyBackend,
         *,
         max_tokens: int = BATCH_TOKENS,
-        max_waiting_tokens: int | None = None,
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
-        """`max_tokens` bounds the tokens of active requests, `max_waiting_tokens` the tokens of waiting ones.
+        """`max_tokens` bounds the tokens of active requests.
 
         The engine holds `lock` while it uses the backend, so that others may use the backend too.
         """
         self._backend = backend
         self._backend_lock = lock or nullcontext()
         self._scheduler = Scheduler(backend, max_tokens=max_tokens)
-        self._max_waiting = WAITING_FACTOR * max_tokens if max_waiting_tokens is None else max_waiting_tokens
-        self._waiting: deque[Request] = deque()
-        self._waiting_tokens = 0
+        self._waiting: FairQueue[Request] = FairQueue()
         self._results: dict[Request, PendingResult] = {}
         self._withdrawn: set[Request] = set()
         self._changed = threading.Condition()
@@ -59,23 +54,18 @@ class Engine:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(cancel=kind is not None)
 
-    def submit(self, request: Request, *, timeout: float | None = None) -> PendingResult:
-        """Submit a request; wait while too many tokens are waiting already.
+    def submit(self, request: Request, *, call: Hashable = None) -> PendingResult:
+        """Submit a request; those of a call, an object of its own, take turns with those of others.
 
-        Raises TimeoutError if the queue stays full for `timeout` seconds, and RuntimeError if the engine is closed.
+        Raises RuntimeError if the engine is closed.
         """
         with self._changed:
-            most = max(0, self._max_waiting - request.tokens)  # a request enters an empty queue in any case
-            has_room = self._changed.wait_for(lambda: self._closed or self._waiting_tokens <= most, timeout=timeout)
             if self._closed:
                 raise RuntimeError("the engine is closed")
-            if not has_room:
-                raise TimeoutError(f"no room for the request within {timeout} seconds")
             result: PendingResult = Future()
             request = replace(request)  # the caller may submit the same request again while it is active
             self._results[request] = result
-            self._waiting.append(request)
-            self._waiting_tokens += request.tokens
+            self._waiting.append(request, size=request.tokens, call=request if call is None else call)
             self._changed.notify_all()
         result.add_done_callback(partial(self._on_done, request))
         return result
@@ -83,8 +73,9 @@ class Engine:
     def run(self, requests: Iterable[Request]) -> list[list[Hypothesis]]:
         """Return the results of requests in their order; the error of one is raised and cancels the others."""
         pending: list[PendingResult] = []
+        call = object()
         try:
-            pending.extend(map(self.submit, requests))
+            pending.extend(self.submit(request, call=call) for request in requests)
             return [result.result() for result in pending]
         finally:
             for result in pending:
@@ -117,7 +108,6 @@ class Engine:
         with self._changed:
             self._drop_cancelled()
             taken = self._scheduler.take(self._waiting)
-            self._waiting_tokens -= sum(request.tokens for request in taken)
         if taken:
             with self._backend_lock:
                 failed = self._scheduler.start(taken)
@@ -133,24 +123,21 @@ class Engine:
         """Wait for requests; return False when the engine is closed and idle."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._waiting or len(self._scheduler))
-            return bool(self._waiting) or len(self._scheduler) > 0
+            return len(self._waiting) + len(self._scheduler) > 0
 
     def _drop_cancelled(self) -> None:
         gone = self._withdrawn & self._results.keys()
         self._withdrawn.clear()
         if gone:
             self._scheduler.cancel(gone)
-            self._waiting = deque(request for request in self._waiting if request not in gone)
-            self._waiting_tokens = sum(request.tokens for request in self._waiting)
+            self._waiting.remove(gone)
             for request in gone:
                 _set_result(self._results.pop(request), [], None)
-            self._changed.notify_all()  # waiting callers may fit now
 
     def _deliver(self, completed: Sequence[RequestResult]) -> None:
         with self._changed:
             for one in completed:
                 _set_result(self._results.pop(one.request), one.hypotheses, one.error)
-            self._changed.notify_all()
 
     def _fail(self, error: BaseException) -> None:
         """Pass an internal error to all callers, so that none waits for ever."""
@@ -174,47 +161,54 @@ def _set_result(result: PendingResult, hypotheses: list[Hypothesis], error: Base
 
 @final
 class RequestRunner:
-    """Decodes the requests of a translator or generator, from any number of threads, which take turns."""
+    """Decodes the requests of a translator or generator, for threads and coroutines, which take turns."""
 
     def __init__(self, backend: AnyBackend, *, batch_tokens: int) -> None:
         self.backend = backend
-        self.lock = threading.RLock()
+        self._lock = FairLock()
         self._batch_tokens = batch_tokens
         self._engine: Engine | None = None
 
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Use the backend for one step or batch."""
+        with self._lock, self.backend.inference_mode():
+            yield
+
     def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request of one configuration."""
-        with self.lock, self.backend.inference_mode():
-            return run_requests(self.backend, requests, batch_tokens=self._batch_tokens)
+        return run_requests(self.backend, requests, batch_tokens=self._batch_tokens, turn=self.turn)
 
     def stream(self, jobs: Iterable[Sequence[Request]], *, ahead: int) -> Iterator[list[list[Hypothesis]]]:
         """Yield the hypotheses of each job, as `run_in_order` does."""
         scheduler = Scheduler(self.backend, max_tokens=self._batch_tokens)
-        results = run_in_order(scheduler, jobs, ahead=ahead)
-        while True:
-            with self.lock, self.backend.inference_mode():
-                result = next(results, None)
-            if result is None:
-                return
-            yield result
+        return run_in_order(scheduler, jobs, ahead=ahead, turn=self.turn)
 
     def steps(self, request: Request) -> Iterator[None]:
         """Decode one request, and yield after each step; its tokens go to its observer."""
         scheduler = Scheduler(self.backend, max_tokens=self._batch_tokens)
-        with self.lock, self.backend.inference_mode():
+        with self.turn():
             completed = scheduler.admit(deque([request]))
         while not completed:
-            with self.lock, self.backend.inference_mode():
+            with self.turn():
                 completed = scheduler.step()
             yield
         completed[0].get()
 
-    def run_concurrently(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+    async def run_async(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request, decoded in one running batch with all other calls of this method.
 
-        The engine, started by the first call, takes turns with the other methods.
+        The engine, started by the first call, takes turns with the other methods. When the coroutine is cancelled, or
+        a request fails, the engine drops the others before its next step.
         """
-        with self.lock:
+        with self._lock:
             if self._engine is None:
-                self._engine = Engine(self.backend, max_tokens=self._batch_tokens, lock=self.lock)
-        return self._engine.run(requests)
+                self._engine = Engine(self.backend, max_tokens=self._batch_tokens, lock=self._lock)
+        pending: list[PendingResult] = []
+        call = object()
+        try:
+            pending.extend(self._engine.submit(request, call=call) for request in requests)
+            return await asyncio.gather(*map(asyncio.wrap_future, pending))
+        finally:
+            for result in pending:
+                result.cancel()

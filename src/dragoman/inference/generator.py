@@ -1,10 +1,9 @@
 """Generator: prompts in, completions out."""
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, TypeVar, Unpack, final, overload
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, final, overload
 
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import (
@@ -27,6 +26,7 @@ from dragoman.inference.completion_result import (
     build_completion,
     text_stream,
 )
+from dragoman.inference.concurrent_calls import run_in_thread
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -71,6 +71,16 @@ class GenerationOptions(SamplingOptions, total=False):
 
     max_new_tokens: int | None
     stop: str | Iterable[str] | None
+
+
+class _Call(NamedTuple):
+    """Prompts of one call, read and checked, and the requests for all of them, `counts` for each."""
+
+    config: GenerationConfig
+    limits: Limits
+    prompts: list[Prompt]
+    counts: list[int]
+    requests: list[Request]
 
 
 @final
@@ -140,7 +150,9 @@ class Generator:
         A completion ends before the first `stop` string, given as one or several, and has at most `max_new_tokens`
         tokens. Sampling options that are given replace those of `config`. Raises ConfigError on invalid options.
         """
-        return self._generate(prompts, config, options, concurrent=False)
+        call = self._read(prompts, config, options)
+        found = self._completions(call, self._runner(call.config).run(call.requests))
+        return _best(found, prompts)
 
     @overload
     async def generate_async(  # type: ignore[overload-overlap]
@@ -158,16 +170,17 @@ class Generator:
         config: GenerationConfig = _DEFAULT_CONFIG,
         **options: Unpack[GenerationOptions],
     ) -> Completion | list[Completion]:
-        """Generate as `generate` does, in one running batch with all other concurrent calls, from any thread."""
-        return await asyncio.to_thread(self._generate, prompts, config, options, concurrent=True)
+        """Generate as `generate` does, in one running batch with all other concurrent calls, which take turns.
 
-    def _generate(
-        self, prompts: str | Iterable[str], config: GenerationConfig, options: GenerationOptions, *, concurrent: bool
-    ) -> Completion | list[Completion]:
+        A call that is cancelled, as by `asyncio.timeout`, leaves the batch before its next step.
+        """
+        call = await run_in_thread(self._read, prompts, config, options)
+        found = await self._runner(call.config).run_async(call.requests)
+        return _best(await run_in_thread(self._completions, call, found), prompts)
+
+    def _read(self, prompts: str | Iterable[str], config: GenerationConfig, options: GenerationOptions) -> _Call:
         config, limits = self._read_options(config, options)
-        texts = one_or_more_texts(prompts, name="prompts")
-        found = [one for [one, *_] in self._complete(texts, config, limits, concurrent=concurrent)]
-        return found[0] if isinstance(prompts, str) else found
+        return self._prepare(one_or_more_texts(prompts, name="prompts"), config, limits)
 
     def _read_options(
         self, config: _G, options: GenerationOptions, *, num_samples: int = 1, others: Sequence[str] = ()
@@ -207,23 +220,29 @@ class Generator:
         return self._complete(text_list(prompts, name="prompts"), config, limits, first=first)
 
     def _complete(
-        self,
-        prompts: Sequence[str],
-        config: GenerationConfig,
-        limits: Limits,
-        *,
-        first: int = 0,
-        concurrent: bool = False,
+        self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int = 0
     ) -> list[list[Completion]]:
+        call = self._prepare(prompts, config, limits, first=first)
+        return self._completions(call, self._runner(config).run(call.requests))
+
+    def _prepare(self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int = 0) -> _Call:
         read = self._read_prompts(prompts, config, limits, first=first)
-        requests = [self._requests(prompt, config, limits, row) for row, prompt in enumerate(read, first)]
-        runner = self._samples if isinstance(config, SamplingConfig) else self._searches
-        run = runner.run_concurrently if concurrent else runner.run
-        found = iter(run([request for some in requests for request in some]))
+        rows = [self._requests(prompt, config, limits, row) for row, prompt in enumerate(read, first)]
+        return _Call(config, limits, read, [len(row) for row in rows], [request for row in rows for request in row])
+
+    def _completions(self, call: _Call, hypotheses: Iterable[Sequence[Hypothesis]]) -> list[list[Completion]]:
+        found = iter(hypotheses)
         return [
-            [build_completion(self.tokenizer.target, prompt, limits, one) for _ in some for one in next(found)]
-            for prompt, some in zip(read, requests, strict=True)
+            [
+                build_completion(self.tokenizer.target, prompt, call.limits, one)
+                for _ in range(count)
+                for one in next(found)
+            ]
+            for prompt, count in zip(call.prompts, call.counts, strict=True)
         ]
+
+    def _runner(self, config: GenerationConfig) -> RequestRunner:
+        return self._samples if isinstance(config, SamplingConfig) else self._searches
 
     def generate_stream(
         self,
@@ -253,7 +272,7 @@ class Generator:
     ) -> AsyncIterator[str]:
         """Yield the pieces of `stream_text` while other coroutines run."""
         pieces = self.stream_text(prompt, config, **options)
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        while (piece := await run_in_thread(next, pieces, None)) is not None:
             yield piece
 
     def _stream(self, prompt: Prompt, config: SamplingConfig, limits: Limits) -> Iterator[str]:
@@ -280,12 +299,8 @@ class Generator:
 
         Raises ConfigError where the model has none, DataError on a conversation that does not fit the template.
         """
-        if self.template is None:
-            raise ConfigError("this model was trained without a chat template; use generate with a prompt")
-        ends = () if self.pairs else filter(self._can_generate, self.template.stop)
-        given = options.get("stop")
-        options["stop"] = [*ends, *one_or_more_texts(() if given is None else given, name="stop")]
-        return self.generate(format_chat(messages, self.template), config, **options)
+        prompt = self._conversation(messages, options)
+        return self.generate(prompt, config, **options)
 
     async def chat_async(
         self,
@@ -293,8 +308,18 @@ class Generator:
         config: GenerationConfig = _DEFAULT_CONFIG,
         **options: Unpack[GenerationOptions],
     ) -> Completion:
-        """Answer as `chat` does, in a thread of its own."""
-        return await asyncio.to_thread(self.chat, messages, config, **options)
+        """Answer as `chat` does, in one running batch with all other concurrent calls."""
+        prompt = self._conversation(messages, options)
+        return await self.generate_async(prompt, config, **options)
+
+    def _conversation(self, messages: Sequence[Message | MessageDict], options: GenerationOptions) -> str:
+        """Return the prompt of a conversation, and add the beginning of the next turn to the stop strings."""
+        if self.template is None:
+            raise ConfigError("this model was trained without a chat template; use generate with a prompt")
+        ends = () if self.pairs else filter(self._can_generate, self.template.stop)
+        given = options.get("stop")
+        options["stop"] = [*ends, *one_or_more_texts(() if given is None else given, name="stop")]
+        return format_chat(messages, self.template)
 
     def score(
         self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0
@@ -307,16 +332,20 @@ class Generator:
         """
         given = None if prompts is None else text_list(prompts, name="prompts")
         scoring = self._scoring_texts(text_list(texts), given)
-        with self._searches.lock, self.backend.inference_mode():
-            return score_texts(
-                self.backend, scoring, context=self.context, overlap=overlap, batch_tokens=self.batch_tokens
-            )
+        return score_texts(
+            self.backend,
+            scoring,
+            context=self.context,
+            overlap=overlap,
+            batch_tokens=self.batch_tokens,
+            turn=self._searches.turn,
+        )
 
     async def score_async(
         self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0
     ) -> list[Hypothesis]:
         """Score as `score` does, in a thread of its own."""
-        return await asyncio.to_thread(self.score, texts, prompts=prompts, overlap=overlap)
+        return await run_in_thread(self.score, texts, prompts=prompts, overlap=overlap)
 
     def perplexity(self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0) -> Perplexity:
         """Measure perplexity on texts, predicted as `score` does. Raises DataError where there is no text."""
@@ -402,3 +431,9 @@ class Generator:
             before = self.tokenizer.source.encode_batch(prompts)
             warn_unknown(prompts, before, self.tokenizer.source, category=GenerationWarning, unit="prompt")
         return [ScoringText([*source, BOS], [*ids, EOS]) for source, ids in zip(before, encoded, strict=True)]
+
+
+def _best(found: list[list[Completion]], prompts: object) -> Completion | list[Completion]:
+    """Return the best completion of one prompt, or of each in a list."""
+    best = [one for [one, *_] in found]
+    return best[0] if isinstance(prompts, str) else best

@@ -1,12 +1,14 @@
 """Checks of inputs, batches of inputs of similar length, and chunks of streams."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import PurePath
 from typing import TypeVar
 
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import ConfigError, TextWarning, warn
+from dragoman.inference.concurrent_calls import Turn, stop_if_cancelled
 
 BATCH_TOKENS = 4096
 """Default token budget of a batch, padding included."""
@@ -116,12 +118,19 @@ def batch_by_length(lengths: Sequence[int], *, batch_tokens: int) -> list[list[i
 
 
 def run_in_batches(
-    items: Sequence[_I], lengths: Sequence[int], run: Callable[[list[_I]], Iterable[_T]], *, batch_tokens: int
+    items: Sequence[_I],
+    lengths: Sequence[int],
+    run: Callable[[list[_I]], Iterable[_T]],
+    *,
+    batch_tokens: int,
+    turn: Turn = nullcontext,
 ) -> list[_T]:
-    """Return the result of each item; `run` computes those of a batch of items of similar length."""
+    """Return the result of each item; `run` computes those of a batch of items of similar length, in a `turn`."""
     results: dict[int, _T] = {}
     for rows in batch_by_length(lengths, batch_tokens=batch_tokens):
-        results |= zip(rows, run([items[row] for row in rows]), strict=True)
+        stop_if_cancelled()
+        with turn():
+            results |= zip(rows, run([items[row] for row in rows]), strict=True)
     return [results[row] for row in range(len(items))]
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -10,6 +11,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import ConfigError
 from dragoman.evaluation import perplexity
 from dragoman.inference.backends.protocol import InferenceBackend
+from dragoman.inference.concurrent_calls import Turn
 from dragoman.inference.length_batches import run_in_batches
 
 
@@ -80,7 +82,13 @@ def scoring_windows(length: int, *, context: int, overlap: int = 0) -> list[Scor
 
 
 def score_texts(
-    backend: InferenceBackend[Any, Any], texts: Sequence[ScoringText], *, context: int, overlap: int, batch_tokens: int
+    backend: InferenceBackend[Any, Any],
+    texts: Sequence[ScoringText],
+    *,
+    context: int,
+    overlap: int,
+    batch_tokens: int,
+    turn: Turn = nullcontext,
 ) -> list[Hypothesis]:
     """Score the target of each text as an output; the score is the mean log-probability."""
     windows = [
@@ -94,7 +102,8 @@ def score_texts(
         prompts, targets = zip(*(_cut(texts[row], window) for row, window in some), strict=True)
         return backend.score(prompts, targets, penalty=AVERAGE_LOG_PROB)
 
-    scored = run_in_batches(windows, [one.end - one.begin for _, one in windows], run, batch_tokens=batch_tokens)
+    lengths = [one.end - one.begin for _, one in windows]
+    scored = run_in_batches(windows, lengths, run, batch_tokens=batch_tokens, turn=turn)
     log_probs: list[list[float]] = [[] for _ in texts]
     for (row, _), one in zip(windows, scored, strict=True):
         log_probs[row] += one.token_log_probs

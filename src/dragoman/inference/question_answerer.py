@@ -1,6 +1,5 @@
 """Extractive question answering: questions and contexts in, spans of the contexts out."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from dragoman.decoding.forced_decoding import pad_batch
 from dragoman.errors import ConfigError
 from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
+from dragoman.inference.concurrent_calls import run_in_thread
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     number_chunks,
@@ -127,7 +127,7 @@ class QuestionAnswerer:
 
     async def answer_async(self, question: str, context: str, config: AnswerConfig | None = None) -> Answer:
         """Answer as `answer` does, in a thread of its own."""
-        return await asyncio.to_thread(self.answer, question, context, config)
+        return await run_in_thread(self.answer, question, context, config)
 
     def answer_batch(
         self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None, *, first_line: int = 1

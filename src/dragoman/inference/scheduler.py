@@ -7,6 +7,7 @@ scheduler searches each of its requests alone, and a request fails only if it fa
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, final
@@ -20,6 +21,7 @@ from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import DragomanError
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
+from dragoman.inference.concurrent_calls import FairQueue, Turn
 from dragoman.inference.length_batches import run_in_batches
 
 REFILL = 0.25
@@ -94,7 +96,7 @@ class Scheduler:
         """Start the first waiting requests that fit, and return the requests that fail at once."""
         return self.start(self.take(waiting))
 
-    def take(self, waiting: deque[Request]) -> list[Request]:
+    def take(self, waiting: deque[Request] | FairQueue[Request]) -> list[Request]:
         """Remove the first waiting requests that fit from the queue, and reserve their tokens."""
         taken: list[Request] = []
         while waiting and self._has_room(waiting, already=len(taken)):
@@ -144,7 +146,7 @@ class Scheduler:
             for key in keys:
                 self._tokens -= group.requests.pop(key).tokens
 
-    def _has_room(self, waiting: deque[Request], *, already: int) -> bool:
+    def _has_room(self, waiting: deque[Request] | FairQueue[Request], *, already: int) -> bool:
         """Return whether the first waiting request fits; once refilling has begun, it continues until full."""
         if self._tokens == 0:
             return True
@@ -191,7 +193,9 @@ def _arguments(requests: Sequence[Request]) -> dict[str, Any]:
     return {"limits": np.array([one.limit for one in requests]), "starts": [one.start for one in requests]}
 
 
-def run_requests(backend: AnyBackend, requests: Sequence[Request], *, batch_tokens: int) -> list[list[Hypothesis]]:
+def run_requests(
+    backend: AnyBackend, requests: Sequence[Request], *, batch_tokens: int, turn: Turn = nullcontext
+) -> list[list[Hypothesis]]:
     """Return the hypotheses of each request of one configuration.
 
     Requests run by continuous batching where the backend supports it, otherwise in batches of similar length.
@@ -199,14 +203,14 @@ def run_requests(backend: AnyBackend, requests: Sequence[Request], *, batch_toke
     if backend.continuous_batching:
         scheduler = Scheduler(backend, max_tokens=batch_tokens)
         jobs = ([request] for request in requests)
-        return [found for [found] in run_in_order(scheduler, jobs, ahead=len(requests) + 1)]
+        return [found for [found] in run_in_order(scheduler, jobs, ahead=len(requests) + 1, turn=turn)]
 
     lengths = [request.tokens for request in requests]
-    return run_in_batches(requests, lengths, partial(search_requests, backend), batch_tokens=batch_tokens)
+    return run_in_batches(requests, lengths, partial(search_requests, backend), batch_tokens=batch_tokens, turn=turn)
 
 
 def run_in_order(
-    scheduler: Scheduler, jobs: Iterable[Sequence[Request]], *, ahead: int
+    scheduler: Scheduler, jobs: Iterable[Sequence[Request]], *, ahead: int, turn: Turn = nullcontext
 ) -> Iterator[list[list[Hypothesis]]]:
     """Yield the hypotheses for the requests of each job, in the order of the jobs, as soon as earlier jobs are done.
 
@@ -230,7 +234,8 @@ def run_in_order(
             else:
                 pending.append(job)
                 waiting.extend(job)
-        completed |= {one.request: one for one in (*scheduler.admit(waiting), *scheduler.step())}
+        with turn():
+            completed |= {one.request: one for one in (*scheduler.admit(waiting), *scheduler.step())}
         while pending and all(request in completed for request in pending[0]):
             yield [completed.pop(request).get() for request in pending.popleft()]
     if reading_error is not None:

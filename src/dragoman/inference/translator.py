@@ -1,9 +1,8 @@
 """Translator: texts in, translations out, searched for or (as pseudo-data) sampled."""
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypedDict, Unpack, final, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypedDict, Unpack, final, overload
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
@@ -21,6 +20,7 @@ from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, warn
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
+from dragoman.inference.concurrent_calls import run_in_thread
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -76,6 +76,16 @@ class TranslationOptions(DecodingOptions, total=False):
     source_features: TextFeatures | None
     split: Split | None
     language: str | None
+
+
+class _Call(NamedTuple):
+    """Texts of one call, read and checked, and the requests for all their segments."""
+
+    lines: list[SegmentedText]
+    requests: list[Request]
+    config: DecodingConfig
+    first_line: int
+    is_single: bool
 
 
 @final
@@ -147,7 +157,8 @@ class Translator:
         ConfigError on invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid
         source features, and MissingExtraError where the splitter is not installed.
         """
-        return self._translate(texts, config, self._runner.run, **options)
+        call = self._read(texts, config, **options)
+        return self._results(call, self._runner.run(call.requests))
 
     @overload
     async def translate_async(  # type: ignore[overload-overlap]
@@ -162,33 +173,41 @@ class Translator:
     async def translate_async(
         self, texts: str | Iterable[str], config: DecodingConfig | None = None, **options: Unpack[TranslationOptions]
     ) -> TranslationResult | list[TranslationResult]:
-        """Translate as `translate` does, in one running batch with all other concurrent calls, from any thread.
+        """Translate as `translate` does, in one running batch with all other concurrent calls, which take turns.
 
-        Calls that ask for too much at a time wait.
+        A call that is cancelled, as by `asyncio.timeout`, leaves the batch before its next step.
         """
-        return await asyncio.to_thread(self._translate, texts, config, self._runner.run_concurrently, **options)
+        call = await run_in_thread(self._read, texts, config, **options)
+        found = await self._runner.run_async(call.requests)
+        return await run_in_thread(self._results, call, found)
 
-    def _translate(
+    def _read(
         self,
         texts: str | Iterable[str],
         config: DecodingConfig | None,
-        run: Callable[[Sequence[Request]], list[list[Hypothesis]]],
         *,
         first_line: int = 1,
         source_features: TextFeatures | None = None,
         split: Split | None = None,
         language: str | None = None,
         **options: Unpack[DecodingOptions],
-    ) -> TranslationResult | list[TranslationResult]:
+    ) -> _Call:
         require_options(options, TranslationOptions.__annotations__)
         config, splitter = self._choose_config(config, options), build_splitter(split, language)
         given = one_or_more_texts(texts)
         heads = self._check_features(given, source_features, first_line)
         lines = list(self._segmenter.segment(given, heads, first_line, splitter=splitter))
         requests = [request for line in lines for request in self._requests(line, config)]
-        found = map(self._translations, run(requests))
-        results = [self._join(line, found, config, number) for number, line in enumerate(lines, start=first_line)]
-        return results[0] if isinstance(texts, str) else results
+        return _Call(lines, requests, config, first_line, is_single=isinstance(texts, str))
+
+    def _results(
+        self, call: _Call, hypotheses: Iterable[Sequence[Hypothesis]]
+    ) -> TranslationResult | list[TranslationResult]:
+        found = map(self._translations, hypotheses)
+        results = [
+            self._join(line, found, call.config, number) for number, line in enumerate(call.lines, call.first_line)
+        ]
+        return results[0] if call.is_single else results
 
     def translate_stream(
         self,
@@ -264,9 +283,8 @@ class Translator:
             ended = [[*target, EOS] for target in targets]
             return self.backend.score(ids, ended, penalty=penalty or self.config.penalty, source_features=features)
 
-        with self._runner.lock, self.backend.inference_mode():
-            rows = list(zip(source_ids, target_ids, trees, strict=True))
-            return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens)
+        rows = list(zip(source_ids, target_ids, trees, strict=True))
+        return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens, turn=self._runner.turn)
 
     async def score_async(
         self,
@@ -277,7 +295,7 @@ class Translator:
         source_features: TextFeatures | None = None,
     ) -> list[Hypothesis]:
         """Score as `score` does, in a thread of its own."""
-        return await asyncio.to_thread(self.score, sources, targets, penalty=penalty, source_features=source_features)
+        return await run_in_thread(self.score, sources, targets, penalty=penalty, source_features=source_features)
 
     def score_stream(
         self,

@@ -1,5 +1,6 @@
 """Engine: results equal those of single requests, and no caller waits for ever."""
 
+import asyncio
 import random
 import threading
 import time
@@ -16,7 +17,7 @@ from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig, search
 from dragoman.errors import RunError
 from dragoman.inference.backends.torch_backend import TorchBackend
-from dragoman.inference.engine_thread import Engine
+from dragoman.inference.engine_thread import Engine, RequestRunner
 from dragoman.inference.scheduler import Request, Scheduler
 from tests.fake_models import Prefixes, PrefixModel, Sources
 from tests.property_settings import examples
@@ -40,6 +41,7 @@ class Slow:
         self.network = PrefixModel(words=3, end_bias=1.0)
         self.may_go = threading.Event()
         self.may_go.set()
+        self.steps = 0
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Sources:
         if (source == UNKNOWN).any():
@@ -51,6 +53,7 @@ class Slow:
 
     def step(self, tokens: torch.Tensor, memory: Sources, state: Prefixes) -> tuple[torch.Tensor, Prefixes]:
         assert self.may_go.wait(timeout=60)
+        self.steps += 1
         logits, after = self.network.step(tokens, memory, state)
         for row, ids in enumerate(memory.ids):
             if DAMAGED in ids:
@@ -126,7 +129,7 @@ def test_concurrent_callers_get_the_results_of_single_requests(network):
             time.sleep(pauses.random() / 300)
             answers[request] = engine.submit(request)
 
-    with Engine(network, max_tokens=19, max_waiting_tokens=31) as engine:
+    with Engine(network, max_tokens=19) as engine:
         callers = [threading.Thread(target=call, args=(engine, requests[start::5], start)) for start in range(5)]
         for caller in callers:
             caller.start()
@@ -181,15 +184,59 @@ def test_requests_can_be_cancelled_at_any_time(network, slow):
 def test_cancelled_requests_make_room(network, slow):
     slow.may_go.clear()
     request = Request((4, 5), WANTED[0], 5)
-    with Engine(network, max_tokens=3, max_waiting_tokens=3) as engine, ThreadPoolExecutor() as callers:
-        running = engine.submit(request)
-        waiting = callers.submit(engine.submit, request).result(timeout=60)
-        blocked = callers.submit(engine.submit, request, timeout=60.0)
+    with Engine(network, max_tokens=3) as engine:
+        running, waiting, last = (engine.submit(request) for _ in range(3))
         time.sleep(0.1)
         assert waiting.cancel()
         assert running.cancel()
         slow.may_go.set()
-        assert_same(blocked.result(timeout=30).result(timeout=30), alone(network, request))
+        assert_same(last.result(timeout=30), alone(network, request))
+
+
+def test_short_call_does_not_wait_for_a_long_one(network, slow):
+    slow.may_go.clear()
+    with Engine(network, max_tokens=9) as engine:
+        call = object()
+        long = [engine.submit(Request((4, 5), WANTED[0], 5), call=call) for _ in range(300)]
+        short = engine.submit(Request((5, 4), WANTED[0], 5))
+        slow.may_go.set()
+        assert short.result(timeout=60)
+        assert sum(one.done() for one in long) < 30
+        for one in long:
+            one.cancel()
+
+
+def test_cancelled_coroutine_leaves_the_batch(network, slow):
+    """Its requests are dropped before the next step, and other calls go on."""
+    requests = [Request((4, 5), WANTED[0], 5) for _ in range(300)]
+    runner = RequestRunner(network, batch_tokens=9)
+    steps: list[int] = []
+
+    async def run() -> list:
+        slow.may_go.clear()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(runner.run_async(requests), timeout=0.2)
+        slow.may_go.set()
+        found = await runner.run_async(requests[:1])
+        steps.append(slow.steps)
+        return found
+
+    [found] = asyncio.run(run())
+    assert_same(found, alone(network, requests[0]))
+    assert steps[0] < 30
+
+
+def test_calls_of_threads_and_coroutines_take_turns(network, slow):
+    """A coroutine gets its result while a thread runs a long job, whose results do not change."""
+    requests = [Request((4, 5), DecodingConfig(beam_size=1), 5) for _ in range(300)]
+    runner = RequestRunner(network, batch_tokens=9)
+    with ThreadPoolExecutor() as pool:
+        job = pool.submit(runner.run, requests)
+        while not slow.steps:
+            time.sleep(0.001)
+        [short] = asyncio.run(runner.run_async(requests[:1]))
+        assert not job.done()
+        assert_same(short, job.result(timeout=60)[0])
 
 
 def test_same_request_may_be_submitted_again(network, slow):
@@ -207,18 +254,6 @@ def test_same_request_may_be_submitted_again(network, slow):
         assert len(set(found)) == 1
         assert other.result(timeout=60)
     assert taken_back.cancelled()
-
-
-def test_callers_wait_for_room_until_their_timeout(network, slow):
-    slow.may_go.clear()
-    with Engine(network, max_tokens=5, max_waiting_tokens=5) as engine:
-        engine.submit(Request((4, 5), WANTED[0], 5))
-        time.sleep(0.1)
-        waiting = engine.submit(Request((4, 5, 6), WANTED[1], 5))
-        with pytest.raises(TimeoutError, match="no room"):
-            engine.submit(Request((4, 5), WANTED[0], 5), timeout=0.05)
-        slow.may_go.set()
-        assert waiting.result(timeout=60)
 
 
 def test_closed_engine_completes_submitted_requests(network):

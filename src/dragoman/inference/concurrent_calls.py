@@ -1,0 +1,118 @@
+"""Concurrent calls of one model: a lock and a queue in which no call waits for all the work of another, and threads."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Hashable
+from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, copy_context
+from heapq import heapify, heappop, heappush
+from typing import Any, Generic, ParamSpec, TypeVar, final
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_I = TypeVar("_I", bound=Hashable)
+
+Turn = Callable[[], AbstractContextManager[Any]]
+"""Context in which one step or batch is computed, so that concurrent calls take turns."""
+
+_cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
+
+
+async def run_in_thread(function: Callable[_P, _T], /, *args: _P.args, **options: _P.kwargs) -> _T:
+    """Run a function in a thread, which stops at `stop_if_cancelled` when the coroutine is cancelled."""
+    cancelled = threading.Event()
+    context = copy_context()
+    context.run(_cancelled.set, cancelled)
+    try:
+        return await asyncio.to_thread(lambda: context.run(function, *args, **options))
+    except asyncio.CancelledError:
+        cancelled.set()
+        raise
+
+
+def stop_if_cancelled() -> None:
+    """Raise CancelledError in a thread whose caller no longer waits for its result."""
+    cancelled = _cancelled.get()
+    if cancelled is not None and cancelled.is_set():
+        raise CancelledError
+
+
+@final
+class FairLock:
+    """Lock that threads get in the order of their requests: a thread that releases it at once waits for the others."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._held = False
+        self._turns: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            if not self._held:
+                self._held = True
+                return
+            turn = threading.Lock()
+            turn.acquire()
+            self._turns.append(turn)
+        try:
+            turn.acquire()  # released by the thread whose turn ends
+        except BaseException:  # Ctrl-C: the turn passes on
+            with self._mutex:
+                if turn in self._turns:
+                    self._turns.remove(turn)
+                else:
+                    self._pass_on()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._turns:
+            self._turns.popleft().release()
+        else:
+            self._held = False
+
+
+@final
+class FairQueue(Generic[_I]):
+    """Queue that serves calls by turns, each in proportion to the size of its items; items of a call keep their order.
+
+    Start-time fair queuing: an item starts where the item of its call before it ends, and at the item taken last at the
+    earliest; the item that starts first is taken first.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, _I]] = []
+        self._ends: dict[Hashable, int] = {}
+        self._now = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __getitem__(self, place: int) -> _I:
+        """Return the first item, which `popleft` removes, for place 0."""
+        return self._heap[place][2]
+
+    def append(self, item: _I, *, size: int, call: Hashable) -> None:
+        """Append an item of a call, which is any object of its own."""
+        start = max(self._now, self._ends.get(call, 0))
+        self._ends[call] = start + size
+        self._count += 1
+        heappush(self._heap, (start, self._count, item))
+
+    def popleft(self) -> _I:
+        """Remove and return the first item."""
+        self._now, _, item = heappop(self._heap)
+        if len(self._ends) > 2 * len(self._heap):  # forget the calls whose items are all taken
+            self._ends = {call: end for call, end in self._ends.items() if end > self._now}
+        return item
+
+    def remove(self, items: Collection[_I]) -> None:
+        """Remove items."""
+        self._heap = [one for one in self._heap if one[2] not in items]
+        heapify(self._heap)

@@ -1,0 +1,85 @@
+"""Concurrent calls: turns of a lock and of a queue, and threads that stop when their coroutine is cancelled."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from dragoman.inference.concurrent_calls import FairLock, FairQueue, run_in_thread
+from dragoman.inference.length_batches import run_in_batches
+
+
+def test_lock_is_passed_to_the_first_waiting_thread():
+    lock, order = FairLock(), []
+
+    def work(name: str) -> None:
+        for _ in range(5):
+            with lock:
+                order.append(name)
+                time.sleep(0.005)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert "aaa" not in "".join(order)
+    assert "bbb" not in "".join(order)
+
+
+def test_interrupted_thread_does_not_keep_the_lock(monkeypatch):
+    lock = FairLock()
+    real = threading.Lock
+
+    class Interrupted:
+        def __init__(self) -> None:
+            self.inner, self.calls = real(), 0
+
+        def acquire(self) -> None:
+            self.calls += 1
+            if self.calls == 2:
+                raise KeyboardInterrupt
+            self.inner.acquire()
+
+        def release(self) -> None:
+            self.inner.release()
+
+    with lock:
+        monkeypatch.setattr(threading, "Lock", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lock.__enter__()
+        monkeypatch.undo()
+    with lock:
+        pass
+
+
+def test_queue_serves_calls_by_turns():
+    queue: FairQueue[str] = FairQueue()
+    for number in range(5):
+        queue.append(f"a{number}", size=2, call="a")
+    taken = [queue.popleft(), queue.popleft()]
+    for number in range(3):
+        queue.append(f"b{number}", size=2, call="b")
+    queue.remove({"a3"})
+    taken += [queue.popleft() for _ in range(len(queue))]
+    assert taken == ["a0", "a1", "b0", "a2", "b1", "b2", "a4"]
+
+
+def test_cancelled_thread_stops_before_the_next_batch():
+    batches: list[list[int]] = []
+
+    def run(batch: list[int]) -> list[int]:
+        batches.append(batch)
+        time.sleep(0.05)
+        return batch
+
+    async def call() -> None:
+        work = run_in_thread(run_in_batches, range(100), [1] * 100, run, batch_tokens=1)
+        await asyncio.wait_for(work, timeout=0.02)
+
+    started = time.monotonic()
+    with pytest.raises(TimeoutError):
+        asyncio.run(call())
+    assert len(batches) < 20
+    assert time.monotonic() - started < 4
