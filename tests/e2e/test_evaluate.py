@@ -159,6 +159,7 @@ class Copying:
     """Translator that returns the outputs of the folder, and records its sources."""
 
     config = DecodingConfig()
+    backend = None
     sources: ClassVar[list[str]] = []
 
     def translate(self, texts, _config, **_options):
@@ -168,6 +169,7 @@ class Copying:
 
 def test_test_set_in_one_file_equals_two_files(folder, capsys, monkeypatch):
     monkeypatch.setattr("dragoman.cli.evaluate.load_as", lambda *_, **__: Copying())
+    monkeypatch.setattr("dragoman.inference.backends.protocol.describe_backend", lambda _: "Copying, device=cpu")
     rows = [f"Satz {number}\t{text}\n" for number, text in enumerate(REFERENCE)]
     (folder / "heldout.tsv").write_text("German\tEnglish\n" + "".join(rows), encoding="utf-8")
     expected = None
@@ -181,6 +183,13 @@ def test_test_set_in_one_file_equals_two_files(folder, capsys, monkeypatch):
         found = capsys.readouterr().out
         expected = expected or found
         assert found == expected
+    assert dragoman("evaluate", "run", "--tsv", "heldout.tsv", "--perturb", "typos", "--json") == 0
+    written = capsys.readouterr()
+    facts = json.loads(written.out)
+    assert (facts["run"], facts["perturb"], facts["decoding"]) == ("run", "typos", DecodingConfig().model_dump())
+    assert facts["model"].endswith("device=cpu")
+    assert "decoding: beam_size 5, length_penalty 1.0, length_penalty_kind average; model: " in written.err
+    assert dragoman("evaluate", "run", "--tsv", "heldout.tsv") == 0
     assert Copying.sources == ["Satz 0", "Satz 1", "Satz 2"]
 
 

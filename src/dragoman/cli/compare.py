@@ -116,12 +116,19 @@ def _test_row(row: PairedResult) -> tuple[str | Text, ...]:
 def _compare_runs(names: Sequence[str]) -> Outcome:
     """Return one table, or one JSON list. Raises ConfigError on a file, which needs a reference."""
     from dragoman.runs.compare import summarize_run
+    from dragoman.runs.folder import RunFolder
 
     if files := [name for name in names if not Path(name).is_dir()]:
         raise ConfigError(
             f"{files[0]}: is not a run folder. Give run folders only, or files of translations and --reference FILE."
         )
     runs = [summarize_run(Path(name)) for name in names]
+    stored = {run.run: RunFolder(Path(run.run)).read_export().get("compute_type", "float32") for run in runs}
+    for name, compute_type in stored.items():
+        if compute_type != "float32":
+            messages.say(
+                f"note: {name}: the scores are those of the float32 weights, not of the {compute_type} weights"
+            )
     if len(tasks := dict.fromkeys(run.task.replace("_", " ") for run in runs)) > 1:
         messages.say(f"note: scores of different tasks are not comparable: {', '.join(tasks)}")
     return Outcome(lambda: [asdict(run) for run in runs], lambda: _print_runs(runs))

@@ -88,35 +88,62 @@ def evaluate(
 
     Prints each score with its sacreBLEU signature.
     """
-    from dragoman.data.readers.conllu import read_heads
     from dragoman.evaluation import corpus_score, score_rows, sentence_rows, sentence_scores
     from dragoman.evaluation.useful_scores import reasons_against
-    from dragoman.inference import Translator
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
     _check_test_set(run, source, reference, pairs, hypothesis)
     name = _input_name(run, pairs if source is None and hypothesis is None else source, hypothesis, given(**options))
     sentences, references = _read_texts(name, reference or [], pairs)
-    outputs = sentences
+    outputs, made_with = sentences, dict[str, Any]()
     if run is not None:
-        if perturb is not None:
-            sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(outputs)]
-            changed = sum(one != other for one, other in zip(sentences, outputs, strict=True))
-            messages.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
-        features = None if source_features is None else list(read_heads(sentences, source_features, name=name))
-        translator = load_as(Translator, run, **loading)
-        config = replace_options(translator.config, decoding, where="evaluate")
-        outputs = [best.text for best, *_ in translator.translate(sentences, config, source_features=features)]
-        messages.summarize_warnings(len(outputs))
+        features = None if source_features is None else (source_features, name)
+        outputs, made_with = _translate(
+            run, sentences, loading=loading, decoding=decoding, perturb=perturb, features=features
+        )
         if output is not None:
             text_io.write_lines(map(text_io.one_line, outputs), output, ReadWarnings())
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if reasons := reasons_against(scores):
         messages.say(f"note: the scores are too low for useful translations. {'; '.join(reasons)}")
-    facts = {"scores": score_rows(scores)} | ({"sentences": sentence_rows(columns)} if columns else {})
+    facts = {"scores": score_rows(scores), **made_with} | ({"sentences": sentence_rows(columns)} if columns else {})
     return Outcome(lambda: facts, lambda: _print_scores(scores, columns))
+
+
+def _translate(
+    run: Path,
+    sentences: Sequence[str],
+    *,
+    loading: Mapping[str, Any],
+    decoding: Mapping[str, Any],
+    perturb: Perturbation | None,
+    features: tuple[Path, str] | None,
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the translations of a run, and what reproduces them.
+
+    `features` are the file of the dependency heads and the name of the sources.
+    """
+    from dragoman.data.readers.conllu import read_heads
+    from dragoman.inference import Translator
+    from dragoman.inference.backends.protocol import describe_backend
+
+    if perturb is not None:
+        given_sentences = sentences
+        sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(given_sentences)]
+        changed = sum(one != other for one, other in zip(sentences, given_sentences, strict=True))
+        messages.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
+    heads = None if features is None else list(read_heads(sentences, features[0], name=features[1]))
+    translator = load_as(Translator, run, **loading)
+    config = replace_options(translator.config, decoding, where="evaluate")
+    outputs = [best.text for best, *_ in translator.translate(sentences, config, source_features=heads)]
+    messages.summarize_warnings(len(outputs))
+    model = describe_backend(translator.backend)
+    messages.say(f"decoding: {config.describe()}; model: {model}")
+    made_with = {"run": str(run), "model": model, "decoding": config.model_dump(mode="json")}
+    ensemble = list(map(str, loading.get("ensemble") or ())) or None
+    return outputs, made_with | given(ensemble=ensemble, perturb=perturb)
 
 
 def metric_configs(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:

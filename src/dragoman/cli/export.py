@@ -35,6 +35,8 @@ def export(
     """Write the model of a run to a folder without training state."""
     from dragoman.data.readers.parallel import ParallelFiles
     from dragoman.runs.export import MEBIBYTE, export_run
+    from dragoman.runs.folder import RunFolder, scoring_command
+    from dragoman.runs.presets import DEFAULT_TASK
 
     if not shortlist:
         refuse({"source": source, "target": target, **sizes}, "without --shortlist")
@@ -50,6 +52,9 @@ def export(
             f"\n{output_dir}: shortlist learned from {result.pairs:,} pairs. "
             f"Use it with: dragoman translate {quote(output_dir)} --shortlist"
         )
+    task = RunFolder(output_dir).read_raw_config().get("task", DEFAULT_TASK)
+    if compute_type != "float32" and (command := scoring_command(task, output_dir)) is not None:
+        text += f"\n{output_dir}: its scores are those of the run. Score the {compute_type} weights with: {command}"
     facts: dict[str, Any] = {"path": str(output_dir), "compute_type": compute_type, "shortlist_pairs": result.pairs}
     facts["bytes"] = {"run": result.before, "export": result.after}
     return Outcome(lambda: facts, lambda: print(text))

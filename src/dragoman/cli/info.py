@@ -10,6 +10,7 @@ from rich.markup import escape
 from dragoman.cli.options import RunArgument
 from dragoman.cli.table_output import build_table
 from dragoman.cli.verb_command import Outcome
+from dragoman.decoding.config import DecodingConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +27,14 @@ def info(run: RunArgument) -> Outcome:
     Prints the parameters by part, the operations per token, the memory and the scores.
     """
     from dragoman.runs.compare import read_model_summary
-    from dragoman.runs.folder import RunFolder
+    from dragoman.runs.folder import RunFolder, scoring_command
 
     folder = RunFolder(run)
     settings, tokenizer, exported = folder.read_raw_config(), folder.read_tokenizer(), folder.read_export()
     model, result = read_model_summary(folder), folder.read_scores()
     weight_bytes = folder.weights.stat().st_size if exported else FLOAT32_BYTES * model.parameters
-    facts = {
+    decoding = DecodingConfig(**settings["decoding"]).describe() if "decoding" in settings else None
+    facts: dict[str, Any] = {
         "run": run.name,
         "task": settings.get("task", "translation"),
         "compute_type": exported.get("compute_type", "float32"),
@@ -43,12 +45,23 @@ def info(run: RunArgument) -> Outcome:
         "parameters": {**model.parts, "total": model.parameters},
         "flops_per_token": model.flops,
         "bytes": {"weights": weight_bytes, "cache_per_token": model.cache_bytes},
+        "decoding": decoding,
         "result": {key: value for key, value in result.items() if key != "model"},
     }
+
+    note, stored = None, facts["compute_type"]
+    if stored != "float32" and result.get("scores"):
+        command = scoring_command(facts["task"], run)
+        remedy = f". Score the {stored} weights with: {command}" if command else ""
+        note = f"note: these are the scores of the float32 weights, not of the {stored} weights{remedy}"
 
     def show() -> None:
         _print(facts, model)
         _print_result(result, unit=model.loss_unit)
+        if decoding is not None and result.get("scores"):
+            print(f"decoding: {decoding}")
+        if note is not None:
+            print(note)
 
     return Outcome(lambda: facts, show)
 

@@ -82,7 +82,7 @@ def _outcome(result: TrainingResult) -> Outcome:
         "resumed_seconds": result.resumed_seconds,
         "scores": {name: score_rows(one) for name, one in result.scores.items()},
     }
-    facts["low_score_note"] = result.low_score_note
+    facts["decoding"], facts["low_score_note"] = result.decoding, result.low_score_note
     return Outcome(lambda: facts, lambda: show_result(result))
 
 

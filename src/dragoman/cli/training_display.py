@@ -112,6 +112,8 @@ def show_result(result: TrainingResult) -> None:
     ]
     always = Console(stderr=True, highlight=False)  # a quiet command prints results and warnings too
     print_whole(always, build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
+    if decoding := result.decoding:
+        show_line(f"decoding of these scores: {decoding}")
     if note := result.low_score_note:
         always.print(f"note: {note}", markup=False, soft_wrap=True)
     took = format_seconds(result.seconds - result.resumed_seconds)

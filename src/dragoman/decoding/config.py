@@ -104,6 +104,13 @@ class DecodingConfig(_StrictConfig):
         kind = self.length_penalty_kind
         return LengthPenalty(kind, DEFAULT_PENALTIES[kind] if self.length_penalty is None else self.length_penalty)
 
+    def describe(self) -> str:
+        """Return the settings that reproduce outputs: beam, length penalty, and all that differ from the defaults."""
+        alpha = {} if self.length_penalty_kind == "none" else {"length_penalty": self.penalty.alpha}
+        shown = {"beam_size": self.beam_size, **alpha, "length_penalty_kind": self.length_penalty_kind}
+        shown |= {name: value for name, value in self.model_dump(exclude_defaults=True).items() if name not in shown}
+        return ", ".join(f"{name} {value}" for name, value in shown.items())
+
     @property
     def num_candidates(self) -> int:
         """Finished hypotheses that the search needs before it can choose the `n_best`."""

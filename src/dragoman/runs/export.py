@@ -18,8 +18,8 @@ from dragoman.inference.backends import cpu_backend
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
 from dragoman.runs.config import CORPUS_PATH_KEYS, map_paths
-from dragoman.runs.folder import RunFolder
-from dragoman.runs.model_card import describe_model
+from dragoman.runs.folder import RunFolder, scoring_command
+from dragoman.runs.model_card import SCORES_HEADING, describe_model
 from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig
 from dragoman.tasks.task import cache_dir
 
@@ -98,8 +98,20 @@ def _write_export(
     facts = {"run": run.path.resolve().name, "compute_type": compute_type, "dragoman": version("dragoman")}
     write_atomically(export.export, json.dumps(facts, indent=2) + "\n")
     card = run.model_card.read_text(encoding="utf-8").rstrip() if run.model_card.exists() else f"# {name}"
+    if compute_type != "float32":
+        note = _describe_origin_of_scores(experiment, name, compute_type)
+        card = card.replace(f"{SCORES_HEADING}\n", f"{SCORES_HEADING}\n\n{note}\n", 1)
     content = f"The folder `{name}` contains the weights of the run `{facts['run']}` as {compute_type} ({size:.1f} MiB)"
     write_atomically(export.model_card, f"{card}\n\n## Export\n\n{content}: {describe_model(experiment.model)}.\n")
+
+
+def _describe_origin_of_scores(experiment: Experiment, name: str, compute_type: ComputeType) -> str:
+    """Return a note for the model card that its scores are not those of the exported weights."""
+    command = scoring_command(experiment.task, name)
+    note = (
+        f"**These are the scores of the float32 weights of the run, not of the {compute_type} weights in this folder.**"
+    )
+    return f"{note} Score the {compute_type} weights with:\n\n```\n{command}\n```" if command else note
 
 
 def _unsupported_reason(model: ModelConfig) -> str | None:

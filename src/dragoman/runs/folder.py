@@ -213,6 +213,15 @@ class RunFolder:
         return _read_json(self.scores)
 
 
+def scoring_command(task: str, run: str | Path) -> str | None:
+    """Return the command that scores a model on a test set; None for a task without one."""
+    commands = {
+        "translation": "dragoman evaluate RUN --source FILE --reference FILE",
+        "language_modeling": "dragoman score RUN --perplexity --target FILE",
+    }
+    return commands[task].replace("RUN", quote(run)) if task in commands else None
+
+
 def without_format(tree: Mapping[str, Any], *, where: str) -> Tree:
     """Return the settings of a run without their format version. Raises ConfigError on another version."""
     version = tree.get(FORMAT_KEY, FORMAT_VERSION)

@@ -21,11 +21,13 @@ from dragoman.html_tables import html_table
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, TransformerConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
+from dragoman.number_words import counted
 from dragoman.profiling.memory_and_time_estimate import model_cost
 from dragoman.runs.compare import ModelSummary
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import LoadOptions, load
-from dragoman.tasks.config import ModelConfig
+from dragoman.runs.presets import matching_preset
+from dragoman.tasks.config import ModelConfig, TranslationConfig
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import TaskData, TaskDescription
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from dragoman.runs.load import LoadedModel
 
 _M = TypeVar("_M", bound="LoadedModel")
+SCORES_HEADING = "## Scores"
 ESCAPED_BAR = r"\|"
 """Bar inside a cell of a Markdown table."""
 
@@ -63,6 +66,12 @@ class TrainingResult:
     def task(self) -> TaskDescription:
         """Description of the task of the run."""
         return build_task(RunFolder(self.path).read_config()).description
+
+    @property
+    def decoding(self) -> str | None:
+        """Decoding settings of the scores; None for a task without decoding."""
+        experiment = RunFolder(self.path).read_config()
+        return experiment.decoding.describe() if isinstance(experiment, TranslationConfig) else None
 
     @property
     def low_score_note(self) -> str | None:
@@ -114,8 +123,9 @@ def write_model_card(
     parts = [
         f"# {name}",
         f"{'An' if task.noun[0] in 'aeiou' else 'A'} {task.noun} trained with dragoman.",
-        "## Scores",
+        SCORES_HEADING,
         _score_table(result),
+        *([f"Decoding: {decoding}."] if (decoding := result.decoding) else []),
         *([f"**{note}**"] if (note := _low_score_note(result, task, run=name)) else []),
         "## Data",
         _data_section(data),
@@ -123,6 +133,7 @@ def write_model_card(
         f"{model}; {_describe_vocabulary(data.tokenizer)}.",
         f"Trained for {result.steps:,} steps on {result.tokens:,} {task.loss_unit} in {result.seconds / 60:.1f} "
         f"minutes; the weights are: {result.selected}, selected on the validation set.",
+        _describe_training(folder),
     ]
     if sample and not sample.isspace():  # indented, so that Markdown in it has no effect
         parts += ["## Sample", "\n".join(f"    {line}" for line in sample.split("\n"))]
@@ -187,6 +198,23 @@ def _data_section(data: TaskData) -> str:
         *notes,
     ]
     return "\n".join([f"{data.summary}.", "", *(f"- {line}" for line in lines)])
+
+
+def _describe_training(folder: RunFolder) -> str:
+    """Describe the settings that a reader needs first to train the model again."""
+    experiment, environment = folder.read_config(), folder.read_environment()
+    config, preset = experiment.training, matching_preset(experiment.model.model_dump())
+    optimizer = f"{config.optimizer.kind}, {config.schedule.kind} schedule"
+    facts = [
+        f"seed {config.seed}",
+        *([f"the sizes of preset {preset}"] if preset else []),
+        f"learning rate {config.optimizer.learning_rate:g} ({optimizer})",
+        f"batch_tokens {config.batch_tokens}",
+        *([f"grad_accumulation {config.grad_accumulation}"] if config.grad_accumulation > 1 else []),
+        *([counted(environment["num_workers"], "workers")] if "num_workers" in environment else []),
+    ]
+    rest = f"All settings are in `{folder.config.name}`, versions and machine in `{folder.environment.name}`."
+    return f"Settings: {', '.join(facts)}. {rest}"
 
 
 def _describe_vocabulary(tokenizer: Tokenizer) -> str:

@@ -8,6 +8,8 @@ from dragoman.config import Tree, merge
 from dragoman.errors import ConfigError, nearest
 
 DEFAULT_TASK = "translation"
+SIZES = ("kind", "d_model", "d_ff", "num_heads", "num_kv_heads", "encoder_layers", "decoder_layers", "num_layers")
+"""Settings of a model that distinguish the presets."""
 DECODER_TASKS = ("language_modeling", "classification")
 ENCODER_TASKS = ("masked_lm", "classification", "tagging", "question_answering")
 
@@ -142,6 +144,15 @@ PRESETS: dict[str, Preset] = {
     "bert-mini": Preset(_BERT_MINI, ENCODER_TASKS),
     "bert-small": Preset(_BERT_SMALL, ENCODER_TASKS),
 }
+
+
+def matching_preset(model: Mapping[str, Any]) -> str | None:
+    """Return the first preset with the kind and the sizes of a model; None if it has sizes of its own."""
+    for name, preset in PRESETS.items():
+        sizes = {key: value for key, value in preset.tree["model"].items() if key in SIZES}
+        if all(model.get(key) == value for key, value in sizes.items()):
+            return name
+    return None
 
 
 def preset_tree(name: object, *, task: object = None) -> Tree:

@@ -64,3 +64,11 @@ def test_options_replace_the_configuration():
     assert replace_options(SamplingConfig(top_k=3), {"seed": 5}) == SamplingConfig(top_k=3, seed=5)
     with pytest.raises(ConfigError, match="translate: n_best = 2 is more than a beam of 1"):
         replace_options(own, {"beam_size": 1}, where="translate")
+
+
+def test_description_has_what_reproduces_outputs():
+    assert DecodingConfig().describe() == "beam_size 5, length_penalty 1.0, length_penalty_kind average"
+    changed = DecodingConfig(beam_size=3, length_penalty_kind="gnmt", min_length=2, allow_unk=False)
+    found = changed.describe()
+    assert found == "beam_size 3, length_penalty 0.6, length_penalty_kind gnmt, min_length 2, allow_unk False"
+    assert DecodingConfig(length_penalty_kind="none").describe() == "beam_size 5, length_penalty_kind none"

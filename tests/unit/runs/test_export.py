@@ -9,6 +9,7 @@ import torch
 import yaml
 
 import dragoman
+from dragoman.cli import main
 from dragoman.config import merge
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, RunError
@@ -21,6 +22,8 @@ from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
 from tests.untrained_runs import finished_run
 
 TEXTS = ["two dogs play .", "", "a cat sits by the sea"]
+
+SCORE = {"metric": "BLEU", "value": 9.0, "signature": "nrefs:1", "detail": "", "higher_is_better": True}
 
 
 @pytest.fixture
@@ -89,6 +92,32 @@ def test_int8_export_on_pytorch_gives_a_warning(run, tmp_path, no_cpu_library):
     export_run(run.path, tmp_path / "model", compute_type="int8")
     with pytest.warns(ComputeTypeWarning, match=r"has int8 weights.*float32.*pip install dragoman-cpu"):
         dragoman.load(tmp_path / "model", device="cpu")
+
+
+def test_rounded_export_says_whose_scores_it_has(run, tmp_path, capsys):
+    scores = {"steps": 1, "tokens": 2, "seconds": 3.0, "weights": "last", "scores": {"valid": [SCORE]}}
+    run.scores.write_text(json.dumps(scores), encoding="utf-8")
+    run.model_card.write_text("# run\n\n## Scores\n\n| set |\n", encoding="utf-8")
+    exact, rounded = tmp_path / "exact", tmp_path / "rounded"
+    export_run(run.path, exact, compute_type="float32")
+    assert main.run(["export", str(run.path), "--out", str(rounded), "--compute-type", "int8"], debug=True) == 0
+    command = f"dragoman evaluate {rounded} --source FILE --reference FILE"
+    assert f"Score the int8 weights with: {command}" in capsys.readouterr().out
+    card = (rounded / "README.md").read_text(encoding="utf-8")
+    note = (
+        "## Scores\n\n**These are the scores of the float32 weights of the run, not of the int8 weights in this folder."
+    )
+    assert note in card
+    assert "dragoman evaluate rounded --source FILE --reference FILE" in card
+    assert "float32 weights of the run" not in (exact / "README.md").read_text(encoding="utf-8")
+    for folder, words in ((rounded, "scores of the float32 weights, not of the int8 weights"), (exact, "")):
+        assert main.run(["info", str(folder)], debug=True) == 0
+        out = capsys.readouterr().out
+        assert words in out
+        assert ("note: " in out) == bool(words)
+        assert "decoding: beam_size 5, length_penalty 1.0, length_penalty_kind average" in out
+    assert main.run(["compare", str(exact), str(rounded)], debug=True) == 0
+    assert f"note: {rounded}: the scores are those of the float32 weights" in capsys.readouterr().err
 
 
 def test_export_contains_no_paths(run, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.runs.config import parse_experiment
-from dragoman.runs.presets import PRESETS, preset_tree
+from dragoman.runs.presets import PRESETS, matching_preset, preset_tree
 from dragoman.tasks.config import TASK_CONFIGS
 
 DATA = {"train": {"kind": "files", "source": "a", "target": "b"}}
@@ -103,3 +103,10 @@ def test_unknown_preset_names_the_nearest(name, hint):
     with pytest.raises(ConfigError) as raised:
         preset_tree(name)
     assert hint in str(raised.value)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset_is_found_by_the_sizes_of_its_model(name):
+    model = {**PRESETS[name].tree["model"], "positions": {"kind": "none"}}
+    assert matching_preset(model) == name
+    assert matching_preset(model | {"d_model": 7}) is None
