@@ -39,7 +39,9 @@ def inspect(
     question: Questions = None,
     source_features: SourceFeaturesOption = None,
     decoding: dict[str, int],
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of generated tokens.")] = 40,
+    max_new_tokens: Annotated[
+        int, typer.Option(min=1, help="Maximum number of generated tokens; fewer if the context ends.")
+    ] = 40,
     out: HtmlFile = None,
     png: Annotated[Path | None, typer.Option("--png", help="Folder for the figures.")] = None,
     json_: JsonFile = None,

@@ -51,6 +51,14 @@ def encode_prompts(
                 message = f"{len(ids)} tokens, of which the model sees the last {seen} only"
                 problem = f"prompts are too long, and the model sees the last {seen} tokens of each only"
                 warn(GenerationWarning("prompt", number, message, problem=problem, remedy=remedy))
-    if pairs:
-        return [Prompt(text, (*ids, BOS), context=()) for text, ids in zip(texts, encoded, strict=True)]
-    return [Prompt(text, (BOS, *ids), context=ids) for text, ids in zip(texts, encoded, strict=True)]
+    return [_with_begin_symbol(text, ids, pairs=pairs) for text, ids in zip(texts, encoded, strict=True)]
+
+
+def encode_prompt(tokenizer: Tokenizer, prompt: str, *, pairs: bool) -> Prompt:
+    """Return one prompt of any length as the model reads it, without a warning."""
+    text = tokenizer.source.normalize(prompt)
+    return _with_begin_symbol(text, tuple(tokenizer.source.encode(text)), pairs=pairs)
+
+
+def _with_begin_symbol(text: str, ids: tuple[int, ...], *, pairs: bool) -> Prompt:
+    return Prompt(text, (*ids, BOS), context=()) if pairs else Prompt(text, (BOS, *ids), context=ids)

@@ -17,12 +17,12 @@ from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.decoding.config import replace_options
-from dragoman.errors import DataError
+from dragoman.errors import DataError, warn
 from dragoman.inference.check_source_features import check_source_features
 from dragoman.inference.classifier_and_tagger import Classifier, Tagger
 from dragoman.inference.generator import Generator
-from dragoman.inference.length_batches import BATCH_TOKENS
-from dragoman.inference.prompts import encode_prompts
+from dragoman.inference.length_batches import BATCH_TOKENS, InputWarning
+from dragoman.inference.prompts import encode_prompt
 from dragoman.inference.question_answerer import QuestionAnswerer
 from dragoman.inference.translator import MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.attention_recorder import Ids, as_module
@@ -55,7 +55,7 @@ class InspectionRequest:
     beam: int | None = None
     """Beam size; by default that of the run."""
     tokens: int = MAX_CONTINUATION_TOKENS
-    """Maximum of a continuation."""
+    """Maximum of a continuation, which also ends where the context of the model is full."""
 
     def check(self, unsupported: Sequence[str]) -> None:
         """Raise DataError if an input has another length than the texts, or the task does not support it."""
@@ -106,11 +106,18 @@ def inspect_run(
         loaded: Any = load_cpu_backend(folder, device=device, compute_type="auto", batch_tokens=BATCH_TOKENS)
         cpu = loaded
     explain, side, unsupported = _explainer(run, cpu, stored)
-    request.check(unsupported)
-    explanations = tuple(explain(request, number) for number in range(len(request.texts)))
-    facts = tuple(_describe_run(folder, run, stored, on_cpu_backend=cpu is not None))
+    name = name or path.name
+    try:
+        request.check(unsupported)
+        explanations = tuple(explain(request, number) for number in range(len(request.texts)))
+    except DataError as error:  # of several runs, one may accept the texts and another not
+        raise DataError(f"{name}: {error}") from error
+    facts = [*_describe_run(folder, run, stored, on_cpu_backend=cpu is not None)]
+    for warning in _unknown_units(run, request.texts, name=name):
+        warn(warning)
+        facts.append(("note", str(warning)))
     translator = cpu or (run if isinstance(run, Translator) else None)
-    return InspectedRun(name or path.name, facts, explanations, side, translator)
+    return InspectedRun(name, tuple(facts), explanations, side, translator)
 
 
 def cross_score(systems: Sequence[InspectedRun], request: InspectionRequest) -> list[list[list[float]]] | None:
@@ -191,11 +198,9 @@ def _search_translation(backend: Any, ids: Ids, heads: Sequence[Heads], config: 
 
 def _explain_continuation(generator: Generator, request: InspectionRequest, number: int) -> Explanation:
     search, target = None, request.target(number)
-    # A prompt is truncated to leave room for a new continuation; a given one must fit next to the whole prompt.
-    room = max(1, generator.context - request.tokens) if target is None else None
-    texts = [request.texts[number]]
-    (prompt,) = encode_prompts(generator.tokenizer, texts, pairs=generator.pairs, max_length=room)
-    ids = list(prompt.ids) if room is None else list(prompt.ids[-room:])
+    prompt = encode_prompt(generator.tokenizer, request.texts[number], pairs=generator.pairs)
+    ids = list(prompt.ids)
+    _check_length(prompt.text, len(ids), generator.context - 1)
     if target is None:
         with generator.backend.inference_mode():
             search = record_search(
@@ -245,7 +250,7 @@ def _explain_answer(answerer: QuestionAnswerer, request: InspectionRequest, numb
     windows = make_windows(tokenizer.encode(question), ids, answerer.windows)
     if not ids or len(windows) > 1:
         raise DataError(
-            f"{text[:40]!r}…: has {len(ids)} tokens, and a window with this question has room for 1 to "
+            f"{text[:40]!r}…: has {len(ids)} tokens, and a window with this question has space for 1 to "
             f"{windows[0].num_context_tokens}. Give a text of such a length."
         )
     (window,) = windows
@@ -270,6 +275,16 @@ def _locate_answer(answerer: QuestionAnswerer, question: str, text: str, target:
         return AnswerSpan(target, text.index(target))
     found = answerer.answer(question, text)
     return None if found.no_answer else AnswerSpan(found.text, found.start)
+
+
+def _unknown_units(run: Any, texts: Sequence[str], *, name: str) -> Iterator[InputWarning]:
+    """Yield a warning for each text with characters, or words, that are not in the vocabulary of the run."""
+    side: LanguageTokenizer = getattr(run.tokenizer, "source", run.tokenizer)
+    for number, (text, ids) in enumerate(zip(texts, side.encode_batch(texts), strict=True), start=1):
+        if missing := side.missing_units(text, ids):
+            message = f"{side.unit}s that are not in the vocabulary"
+            problem = f"texts have {message} of {name}"
+            yield InputWarning(f"{name}, text", number, message, problem=problem, examples=missing)
 
 
 def _encode(side: LanguageTokenizer, text: str, limit: int) -> list[int]:
