@@ -28,7 +28,7 @@ def test_prompt_beyond_the_context_is_refused_with_the_run(run):
     text = "two dogs play and a cat sits"
     with pytest.raises(DataError, match=rf"^writer: '{text}'…: has 29 tokens, and at most 22 are explained at once"):
         inspect_run(run, InspectionRequest(["two", text]))
-    with pytest.raises(DataError, match="^best: --source-features has no effect"):
+    with pytest.raises(DataError, match=r"^best: --source-features has no effect"):
         inspect_run(run, InspectionRequest(["two"], source_features=[[0]]), name="best")
 
 
