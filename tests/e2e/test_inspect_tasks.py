@@ -167,7 +167,11 @@ def test_report_of_every_task_shows_its_attention(place, task, tmp_path):
         ("classification", ["--text", CONTEXT, "--question", "who"], "--question has no effect"),
         ("tagging", ["--text", CONTEXT, "--target", "A"], "--target has no effect"),
         ("language_modeling", ["--text", "two", "--target", "dogs " * 9], "the context of the model is 19"),
-        ("language_modeling", ["--text", "dogs " * 9, "--target", "two"], "has 46 tokens, and at most 18 are explained at once"),
+        (
+            "language_modeling",
+            ["--text", "dogs " * 9, "--target", "two"],
+            "has 46 tokens, and at most 18 are explained at once",
+        ),
     ],
 )
 def test_invalid_options_are_refused(task, options, message, capsys):
