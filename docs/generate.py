@@ -21,7 +21,8 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from dragoman.config import Config, alternatives, descriptions, is_config, kinds_of
+from dragoman.config import Config, descriptions
+from dragoman.config_keys import alternatives, is_config, kinds_of
 
 REFERENCE = Path(__file__).parent / "reference"
 TARGET = REFERENCE / "configuration.md"
@@ -36,7 +37,8 @@ All keys of a configuration file, with their defaults. A file contains only the 
 - The key `task` selects the task. The default is `translation`.
 - The key `preset` selects a preset; the file then overrides the values of the preset.
 - A group with several kinds is selected by its key `kind`, and accepts the keys of that kind only. Without `kind`, the
-  group has the kind of its default.
+  group has the kind of its default. A text in place of such a group is its kind: `model.positions: rotary` is short for
+  `model.positions: {{kind: rotary}}`, also in `--set model.positions=rotary`.
 - The file `config.yaml` of a run holds the complete configuration of its training, with all defaults.
 """
 COMMAND_LINE = f"""# Command line

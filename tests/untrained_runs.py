@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
 from dragoman.models.weight_storage import get_weights, save_tensors

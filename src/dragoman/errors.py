@@ -6,6 +6,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -18,8 +19,22 @@ class DragomanError(Exception):
     """Base class of errors that the user can fix; any other exception is an internal error."""
 
 
+@dataclass(frozen=True)
+class Problem:
+    """One line of a ConfigError: its message, the keys of the values in it, and the source of these values."""
+
+    message: str
+    keys: tuple[str, ...] = ()
+    origin: str = ""
+    """Beginning of the line, such as `recipe.yaml: `."""
+
+
 class ConfigError(DragomanError):
     """Invalid configuration: unknown key, wrong type, or sizes that do not fit each other."""
+
+    def __init__(self, *problems: str | Problem) -> None:
+        self.problems = tuple(one if isinstance(one, Problem) else Problem(one) for one in problems)
+        super().__init__("\n".join(one.origin + one.message for one in self.problems))
 
 
 class DataError(DragomanError):
@@ -53,12 +68,18 @@ def quote(path: str | Path) -> str:
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
-    """Return the known word that is the most similar to a word, regardless of case; or nothing.
+    """Return the known word that is the most similar to a word; or nothing.
 
-    Another number is another choice, not a typing error: `int8` is not similar to `int4`.
+    Words are compared regardless of case, and with `-` and `_` equal. Another number is another choice, not a typing
+    error: `int8` is not similar to `int4`.
     """
-    folded = {one.casefold(): one for one in known if not _digits(word) or _digits(word) == _digits(one)}
-    return [folded[one] for one in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=cutoff)]
+    folded = {fold(one): one for one in known if not _digits(word) or _digits(word) == _digits(one)}
+    return [folded[one] for one in difflib.get_close_matches(fold(word), folded, n=1, cutoff=cutoff)]
+
+
+def fold(word: str) -> str:
+    """Return a word in lower case and with `-` for `_`, in order to compare it."""
+    return word.casefold().replace("_", "-")
 
 
 def _digits(word: str) -> list[str]:
@@ -72,7 +93,7 @@ def suggest_path(path: str | Path) -> str | None:
         names = [one.name for one in path.parent.iterdir()]
     except OSError:
         return None
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
+    near = nearest(path.name, names, cutoff=0.75)
     return str(path.parent / near[0]) if near else None
 
 

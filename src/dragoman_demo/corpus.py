@@ -1,6 +1,5 @@
 """Synthetic parallel corpus from the CLDR: the same dates, amounts, units and lists in two locales."""
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, final
 
 from dragoman.atomic_files import WriteError, write_atomically
 from dragoman.data.readers.parallel import ParallelFiles
-from dragoman.errors import DataError, MissingExtraError
+from dragoman.errors import DataError, MissingExtraError, nearest
 from dragoman_demo.normalized_comparison import normal, spaced
 
 if TYPE_CHECKING:
@@ -185,4 +184,4 @@ def _nearest_locale(name: str) -> str:
     identifiers = sorted(localedata.locale_identifiers())
     known = {title.lower(): code for code, title in Locale("en").languages.items() if code in identifiers}
     known |= {identifier.lower(): identifier for identifier in identifiers}
-    return known[difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1, cutoff=0.0)[0]]
+    return known[nearest(name, known, cutoff=0.0)[0]]

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.config import Tree, merge, override
+from dragoman.config import override
+from dragoman.config_errors import name_origins
+from dragoman.config_trees import Tree, merge
 from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.errors import RunError
 from dragoman.evaluation import Bleu, ExactMatch, Score, corpus_score
@@ -92,7 +94,9 @@ def write_demo_corpus(folder: RunFolder, *, source_locale: str, target_locale: s
 def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Experiment:
     """Return the experiment of the demo on a corpus, with `KEY=VALUE` assignments applied."""
     corpora = {name: getattr(files, name).model_dump(mode="json") for name in ("train", "valid", "test")}
-    return parse_experiment(merge_settings(merge(DEMO_SETTINGS, {"data": corpora}), override({}, assignments)))
+    over = override({}, assignments)
+    with name_origins({"": {}, "--set ": over}):
+        return parse_experiment(merge_settings(merge(DEMO_SETTINGS, {"data": corpora}), over))
 
 
 def has_target_locale(folder: RunFolder, target_locale: str) -> bool:

@@ -128,6 +128,15 @@ WRONG_OPTIONS = {
     "a typo in a key": (["--set", "training.warmpu=3"], ["training.warmpu: no such key", "Did you mean", "warmup"]),
     "a wrong type": (["--set", "training.seed=many"], ["training.seed", "many", "must be an integer"]),
     "a wrong group": (["--set", "training=5"], ["training = 5"]),
+    "a value for a group": (["--set", "model.dropout=0.1"], ["--set model.dropout = 0.1: is a group of settings. Set"]),
+    "a key of another toolkit": (
+        ["--set", "training.lr=1"],
+        ["--set training.lr: no such key. Did you mean training.optimizer.learning_rate?"],
+    ),
+    "a kind of another toolkit": (
+        ["--set", "tokenizer=sentencepiece"],
+        ["--set tokenizer.kind = 'sentencepiece': no such kind. Did you mean bpe or unigram?"],
+    ),
     "heads that do not divide the size": (
         ["--set", "model.num_heads=3"],
         ["model.num_heads = 3 does not divide model.d_model"],

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.config import Tree, parse
+from dragoman.config import parse
+from dragoman.config_trees import Tree
 from dragoman.data.cleaning_rules import CleaningReport, leak_key
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore

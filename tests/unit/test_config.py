@@ -1,5 +1,7 @@
 """Configuration: validation, errors, overrides and YAML."""
 
+import inspect
+import pickle
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
-from dragoman.config import Config, alternatives, kinds_of, merge, override, parse, read_yaml, to_yaml
+from dragoman.config import Config, override, parse, read_yaml, to_yaml
+from dragoman.config_keys import alternatives, kinds_of
+from dragoman.config_trees import get_value, merge
 from dragoman.errors import ConfigError
 
 
@@ -107,12 +111,21 @@ def test_unknown_key_suggests_the_nearest(tree, expected):
 @pytest.mark.parametrize(
     ("tree", "expected"),
     [
-        ({"kind": "cosin"}, "training.schedule.kind = 'cosin': no such kind. Did you mean cosine?"),
-        ({"kind": "COSINE"}, "training.schedule.kind = 'COSINE': no such kind. Did you mean cosine?"),
+        (
+            {"kind": "cosin"},
+            "training.schedule.kind = 'cosin': no such kind. Did you mean cosine? Known: constant, cosine.",
+        ),
+        (
+            {"kind": "COSINE"},
+            "training.schedule.kind = 'COSINE': no such kind. Did you mean cosine? Known: constant, cosine.",
+        ),
         ({"kind": "polynomial"}, "training.schedule.kind = 'polynomial': no such kind. Known: constant, cosine."),
         ({"kind": 3}, "training.schedule.kind = 3: no such kind. Known: constant, cosine."),
-        ("cosine", "training.schedule = 'cosine': expected a mapping, such as {kind: cosine}"),
-        (["cosine"], "training.schedule = ['cosine']: expected a mapping, such as {kind: constant}"),
+        ("cosin", "training.schedule.kind = 'cosin': no such kind. Did you mean cosine? Known: constant, cosine."),
+        (
+            ["cosine"],
+            "training.schedule = ['cosine']: expected one of constant, cosine, or a mapping, such as {kind: constant}",
+        ),
     ],
 )
 def test_unknown_kind_lists_the_known(tree, expected):
@@ -124,7 +137,11 @@ def test_unknown_kind_lists_the_known(tree, expected):
     [
         ({"seed": "many"}, "seed = 'many': must be an integer"),
         ({"seed": ["x" * 99]}, f"seed = ['{'x' * 55}...: must be an integer"),
-        ({"training": 3}, "training = 3: expected a mapping, such as {key: value}"),
+        (
+            {"training": 3},
+            "training = 3: is a group of settings. Set one of its keys: training.schedule, training.second, "
+            "training.phases, training.warmup, training.out.",
+        ),
         ({"layers": {"0": {}}}, "layers = {'0': {}}: must be a list"),
         ({"layers": [{"heads": 0}]}, "layers.0.heads = 0: must be at least 1"),
         (
@@ -223,7 +240,8 @@ def test_merge_overrides_and_keeps_keys():
         ({"kind": "cosine", "steps": 5}, {"kind": "cosine", "steps": 5, "rate": 1}),
         ({"kind": "constant"}, {"kind": "constant"}),
         (None, None),
-        ("x", "x"),
+        ("x", {"kind": "x"}),
+        ("cosine", {"kind": "cosine", "steps": 3, "rate": 1}),
     ],
 )
 def test_mapping_of_another_kind_replaces(over, expected):
@@ -233,6 +251,64 @@ def test_mapping_of_another_kind_replaces(over, expected):
 
 def test_naming_a_kind_keeps_the_keys():
     assert merge({"s": {"steps": 3}}, {"s": {"kind": "cosine"}}) == {"s": {"steps": 3, "kind": "cosine"}}
+    assert merge({"s": {"steps": 3}}, {"s": "cosine"}) == {"s": {"steps": 3, "kind": "cosine"}}
+    assert merge({"s": "cosine"}, {"s": {"steps": 3}}) == {"s": {"steps": 3, "kind": "cosine"}}
+    assert merge({"s": "cosine"}, {"s": "constant"}) == {"s": "constant"}
+
+
+def test_text_is_a_kind():
+    tree = {"schedule": "cosine", "second": "cosine", "phases": ["cosine", {"kind": "constant"}]}
+    named = {"schedule": {"kind": "cosine"}, "second": {"kind": "cosine"}}
+    phases = [{"kind": "cosine"}, {"kind": "constant"}]
+    assert parse(Training, tree) == parse(Training, {**named, "phases": phases})
+    assert parse(Training, {"phases": "cosine"}).phases == [Cosine()]
+    assert Training(schedule="cosine").schedule == Cosine()
+    assert get_value(tree, "schedule.kind") == "cosine"
+    assert complaints({"training": {"phases": ["linear"]}}) == [
+        "training.phases.0.kind = 'linear': no such kind. Known: constant, cosine."
+    ]
+
+
+def test_value_in_place_of_a_group_names_its_keys():
+    [message] = complaints({"layers": [0.1]})
+    assert message == (
+        "layers.0 = 0.1: is a group of settings. Set one of its keys: layers.0.heads, layers.0.size, layers.0.dropout."
+    )
+
+
+@pytest.mark.parametrize("key", ["WARMUP", "WarmPu"])
+def test_case_of_a_key_does_not_matter(key):
+    assert complaints({"training": {key: 3}}) == [f"training.{key}: no such key. Did you mean training.warmup?"]
+    assert complaints({key: 3}) == [f"{key}: no such key. Did you mean training.warmup?"]
+
+
+def test_dotted_key_in_a_file_is_nested():
+    assert complaints({"training.warmup": 3}) == [
+        "training.warmup: no such key. Did you mean the key warmup inside training?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Layer(heads=0), "Layer: heads = 0: must be at least 1"),
+        (lambda: Layer(heads=3), "Layer: heads = 3 does not divide size = 8; choose a divisor"),
+        (lambda: Layer(haeds=2), "Layer: haeds: no such key. Did you mean heads?"),
+        (lambda: Whole(), "Whole: name: is required and not given"),
+        (lambda: Whole(name="x", layers=[{"heads": 0}]), "Whole: layers.0.heads = 0: must be at least 1"),
+    ],
+)
+def test_invalid_arguments_are_a_configuration_error(make, message):
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_settings_are_validated_and_pickled_as_before():
+    assert "heads: " in str(inspect.signature(Layer))
+    assert pickle.loads(pickle.dumps(Layer(heads=2))) == Layer(heads=2)
+    with pytest.raises(ValidationError):
+        Layer.model_validate({"heads": 0})
 
 
 @pytest.mark.parametrize(

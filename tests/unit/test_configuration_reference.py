@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, PositiveInt
 
-from dragoman.config import Config, alternatives, descriptions, is_config
+from dragoman.config import Config, descriptions
+from dragoman.config_keys import alternatives, is_config
 
 GENERATOR = Path(__file__).parents[2] / "docs" / "generate.py"
 

@@ -12,7 +12,7 @@ import typer.main
 import yaml
 
 from dragoman.cli.main import SUMMARIES, build_command
-from dragoman.config import keys_of
+from dragoman.config_keys import keys_of
 from dragoman.tasks.config import TASK_CONFIGS
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman.config import kinds_of
+from dragoman.config_keys import kinds_of
 from dragoman.decoding.config import LengthPenaltyKind
 from dragoman.models.config import PositionsConfig
 from dragoman.nn.attention_score_functions import ScoreConfig

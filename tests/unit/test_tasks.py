@@ -8,7 +8,7 @@ import torch
 import yaml
 
 import dragoman
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.evaluation import Baseline, Score
 from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger, Translator

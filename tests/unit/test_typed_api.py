@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import dragoman
-from dragoman.config import Config, alternatives
+from dragoman.config import Config
+from dragoman.config_keys import alternatives
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.evaluation import MetricName
 from dragoman.inference.generator import SamplingOptions

@@ -13,7 +13,7 @@ from dragoman.cli import options
 from dragoman.cli.main import Command, CommandGroup
 from dragoman.cli.training_display import show_cleaning, show_line, status
 from dragoman.cli.verb_command import Outcome, complete_verb
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, quote
 
 if TYPE_CHECKING:
@@ -44,19 +44,23 @@ def prepare(
     `dragoman data prepare --source train.en --target train.de --output-dir prepared` writes what `dragoman
     train --prepared` reads. Memory does not grow with the corpus; an interrupted command continues.
     """
-    from dragoman.runs.config import corpus_settings, read_settings, resolve_corpus_paths, split_corpus
+    from dragoman.config import override
+    from dragoman.config_errors import name_origins
+    from dragoman.runs.config import corpus_settings, merge_settings, read_settings, resolve_corpus_paths, split_corpus
     from dragoman.runs.prepare_corpus import PreparationConfig, prepare_corpus, resolve_preparation
 
     if engine == "single":
         options.refuse({"workers": workers}, "with --engine single, which uses all cores")
     config, files = split_corpus(config, corpora)
-    tree = read_settings(config, assignments or [])
+    settings, over = read_settings(config, ()), override({}, assignments or [])
+    tree = merge_settings(settings, over)
     tree = merge(tree if data_dir is None else resolve_corpus_paths(tree, data_dir), corpus_settings(files))
     if "data" not in tree:
         raise ConfigError(
             "No corpus. Give --source and --target, --pairs, or a configuration file that names a corpus."
         )
-    experiment, choose = resolve_preparation(tree, complete=config is not None, tokenizer=tokenizer)
+    with name_origins({f"{config}: " if config else "": settings, "--set ": over}):
+        experiment, choose = resolve_preparation(tree, complete=config is not None, tokenizer=tokenizer)
     with _engine(engine, workers) as runner, status() as report:
         preparation = PreparationConfig(experiment, runner, choose and tokenizer is None, tokenizer, shard_pairs)
         summary = prepare_corpus(preparation, output_dir, report=report)

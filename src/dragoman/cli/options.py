@@ -13,7 +13,10 @@ import typer
 from pydantic import ValidationError
 
 from dragoman.cli import messages
-from dragoman.config import Config, Tree, alternatives, describe_rule, descriptions, override
+from dragoman.config import Config, descriptions, override
+from dragoman.config_errors import describe_rule
+from dragoman.config_keys import alternatives
+from dragoman.config_trees import Tree, merge, nest
 from dragoman.errors import ConfigError
 
 TextFormat = Literal["text", "jsonl"]
@@ -167,6 +170,14 @@ def merge_assignments(training: Mapping[str, Any], assignments: Iterable[str]) -
         if key in training and node is not None and node != training[key]:
             raise ConfigError(f"{flag(name)} {training[key]} and --set {key}={node} differ. Leave one of them out.")
     return {**training, **over}
+
+
+def origins(training: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Tree]:
+    """Return the settings of options and those of --set, by the source that `name_origins` names."""
+    tree: Tree = {}
+    for key, value in training.items():
+        tree = merge(tree, nest(key, value))
+    return {"": tree, "--set ": override({}, assignments)}
 
 
 def _in_panel(annotation: Any, panel: str) -> Any:

@@ -13,7 +13,7 @@ from dragoman.cli import options
 from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import format_seconds, status
 from dragoman.cli.verb_command import Outcome
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.number_words import counted, with_prefix
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def plan(
     Takes the options of `dragoman train`, profiles the first steps of that training for some seconds, and writes
     nothing.
     """
+    from dragoman.config_errors import name_origins
     from dragoman.device import choose_device, describe_device
     from dragoman.profiling.measured_memory import parse_bytes
     from dragoman.runs.auto_config import plan_training
@@ -51,11 +52,12 @@ def plan(
     config, files = split_corpus(config, corpora)
     given = corpus_settings(files) | ({} if init_from is None else {"init_from": str(init_from)})
     options_and_keys = options.merge_assignments(training, assignments or [])
-    settings = resolve_config_paths(read_settings(config, ()), data_dir, complete=config is not None)
-    settings = apply_overrides(merge(settings, given), options_and_keys)
-    complete, where = config is not None, str(config or "")
-    with status() as report:
-        experiment, _ = resolve_experiment(settings, complete=complete, device=chosen, where=where, report=report)
+    settings = read_settings(config, ())
+    where, is_complete = f"{config}: " if config else "", config is not None
+    with name_origins({where: settings, **options.origins(training, assignments or [])}), status() as report:
+        settings = merge(resolve_config_paths(settings, data_dir, complete=is_complete), given)
+        settings = apply_overrides(settings, options_and_keys)
+        experiment, _ = resolve_experiment(settings, complete=is_complete, device=chosen, report=report)
     with status() as report:
         found = plan_training(
             experiment, device=chosen, devices=devices, available=available, price=price, report=report

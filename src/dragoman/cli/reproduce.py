@@ -78,12 +78,15 @@ def reproduce(
 
 def _experiments(recipe: Path, *, data: Path, seeds: list[int] | None, assignments: list[str]) -> dict[int, Experiment]:
     """Return the configuration of each seed."""
-    from dragoman.runs.config import parse_experiment, read_settings, resolve_corpus_paths
+    from dragoman.config_errors import name_origins
+    from dragoman.runs.config import merge_settings, parse_experiment, read_settings, resolve_corpus_paths
     from dragoman.runs.finetune import apply_init_from
 
-    tree = apply_init_from(resolve_corpus_paths(read_settings(recipe, assignments), data))
-    configs = [override(tree, [f"training.seed={seed}"]) for seed in dict.fromkeys(seeds or ())] or [tree]
-    experiments = [parse_experiment(one, where=str(recipe)) for one in configs]
+    settings, over = read_settings(recipe, ()), override({}, assignments)
+    with name_origins({f"{recipe}: ": settings, "--set ": over}):
+        tree = apply_init_from(resolve_corpus_paths(merge_settings(settings, over), data))
+        configs = [override(tree, [f"training.seed={seed}"]) for seed in dict.fromkeys(seeds or ())] or [tree]
+        experiments = [parse_experiment(one) for one in configs]
     return {experiment.training.seed: experiment for experiment in experiments}
 
 

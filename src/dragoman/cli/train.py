@@ -57,19 +57,21 @@ def train(
         return _resume(resume, overrides=overrides, device=device, tensorboard=tensorboard)
     if output_dir is None:
         raise ConfigError("The output folder is missing. Give --output-dir, for example --output-dir runs/en-de.")
+    from dragoman.config_errors import name_origins
     from dragoman.runs.train import train
 
-    result = train(
-        config,
-        output_dir=output_dir,
-        **corpora,
-        init_from=init_from,
-        overrides=options.merge_assignments(training, assignments or []),
-        data_dir=data_dir,
-        device=device,
-        tensorboard=tensorboard,
-        reporter=TerminalReporter(),
-    )
+    with name_origins(options.origins(training, assignments or [])):
+        result = train(
+            config,
+            output_dir=output_dir,
+            **corpora,
+            init_from=init_from,
+            overrides=options.merge_assignments(training, assignments or []),
+            data_dir=data_dir,
+            device=device,
+            tensorboard=tensorboard,
+            reporter=TerminalReporter(),
+        )
     return _outcome(result)
 
 

@@ -96,7 +96,7 @@ def _describe_bad_value(error: Any, more: str) -> str:
     details = getattr(error.__cause__, "errors", None)
     if details is None:
         return f"{name}: {_decapitalize(str(error.message))} {more}"
-    from dragoman.config import describe_rule
+    from dragoman.config_errors import describe_rule
 
     found = details()[0]
     choices = parameter.type_descriptor.choices if hasattr(parameter, "type_descriptor") else None

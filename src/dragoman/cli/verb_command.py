@@ -20,7 +20,7 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from dragoman.cli import messages
 from dragoman.cli.options import flag
-from dragoman.config import alternatives
+from dragoman.config_keys import alternatives
 from dragoman.errors import ConfigError, RunError
 
 STANDARD = "-"

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.array_types import Bool, Float
-from dragoman.config import merge, parse
+from dragoman.config import parse
+from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, DataError
 from dragoman.interpret.attention_recorder import AttentionKind, AttentionMaps, attention_modules
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, KeptHeads

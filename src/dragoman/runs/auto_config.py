@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 import torch
 
-from dragoman.config import Tree, merge
+from dragoman.config_trees import Tree, get_value, is_set, merge, nest
 from dragoman.data.datasets.text import prepare_text
 from dragoman.data.preprocessing.pipeline import PreparedData, prepare_data
 from dragoman.data.tokenizers import BpeConfig, UnigramConfig
@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.profiling.measured_memory import available_bytes, format_bytes, resident_bytes
 from dragoman.profiling.training_plan import RESERVE, Plan, build_plan, max_batch_tokens
 from dragoman.profiling.training_profile import Profile, ProfileRequest, run_profiler
-from dragoman.runs.config import get_value, is_set, nest, parse_experiment
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import PRESETS
 from dragoman.tasks.config import (
@@ -91,24 +91,33 @@ def apply_choices(choices: Iterable[Choice], tree: Tree) -> Tree:
     return merge(chosen, tree)
 
 
-def auto_configure(tree: Tree, *, device: torch.device) -> tuple[TranslationConfig, list[Choice]]:
+READING_MESSAGE = "reading and cleaning the corpus"
+
+
+def auto_configure(
+    tree: Tree, *, device: torch.device, report: Callable[[str], None] = lambda _: None
+) -> tuple[TranslationConfig, list[Choice]]:
     """Return the experiment for settings that name at least parallel corpora, and what was chosen for it.
 
     Raises ConfigError, where possible before any corpus is read, and DataError on an unusable corpus.
     """
     experiment = apply_first_preset(tree)
+    report(READING_MESSAGE)
     data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)
     split = Choice("data.valid_size", f"{len(data.valid):,} pairs", "no validation set was given")
     return _apply_new(tree, experiment, translation_choices(tree, experiment, corpus_size(data), device), split)
 
 
-def auto_configure_text(tree: Tree, *, device: torch.device) -> tuple[LanguageModelingConfig, list[Choice]]:
+def auto_configure_text(
+    tree: Tree, *, device: torch.device, report: Callable[[str], None] = lambda _: None
+) -> tuple[LanguageModelingConfig, list[Choice]]:
     """Return the experiment for settings that name at least plain text, and what was chosen for it.
 
     Raises ConfigError, where possible before the text is read, and DataError on unusable text.
     """
     experiment = _parse(merge({"preset": SMALLEST_TEXT_PRESET}, tree), LanguageModelingConfig)
     assert isinstance(experiment.data, PlainTextConfig), "the caller gives text"
+    report(READING_MESSAGE)
     characters = sum(map(len, prepare_text(experiment.data).train.texts()))
     split = Choice("data.valid_size", "the last tenth", "no validation text was given")
     return _apply_new(tree, experiment, text_choices(tree, experiment, characters, device), split)

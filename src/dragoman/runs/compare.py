@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from dragoman import runs
-from dragoman.config import Tree
+from dragoman.config_trees import Tree
 from dragoman.data.splits import TEXT_VALID_SHARE
 from dragoman.runs.folder import RunFolder
 

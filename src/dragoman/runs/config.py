@@ -1,15 +1,18 @@
 """Experiment configuration: read, complete and validate the settings of a run."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dragoman.config import Config, Tree, keys_of, merge, override, parse, read_yaml
+from dragoman.config import Config, override, parse, read_yaml
+from dragoman.config_errors import name_origins
+from dragoman.config_keys import keys_of
+from dragoman.config_trees import Tree, get_value, merge, nest
 from dragoman.data.readers.parallel import is_glob
 from dragoman.data.readers.recognize_format import TextFormat, recognize_corpus, recognize_pairs, recognize_text
-from dragoman.errors import ConfigError, RunError, nearest
+from dragoman.errors import ConfigError, Problem, RunError, nearest
+from dragoman.option_synonyms import suggest_keys
 from dragoman.runs.folder import RunFolder, without_format
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree, presets_for_kind
 from dragoman.tasks.config import TASK_CONFIGS, Experiment, TranslationConfig
@@ -23,8 +26,6 @@ CORPUS_PATH_KEYS = ("source", "target", "source_features", "path", "folder")
 """Keys of a corpus that name files."""
 LENGTHS: Final = frozenset(("max_epochs", "max_steps"))
 """Keys of the section `training` that limit its length; those of one source of settings replace all others."""
-MISSING = object()
-"""Value of a key that is not set; None is a valid setting."""
 
 
 def read_settings(file: Path | None, assignments: Sequence[str]) -> Tree:
@@ -46,10 +47,11 @@ def apply_preset(tree: Mapping[str, Any]) -> Tree:
     under = preset_tree(name, task=tree.get("task"))
     others = presets_for_kind(kind, task=under.get("task", DEFAULT_TASK))
     if others and name not in others:
-        raise ConfigError(
+        message = (
             f"preset: {name} is a model of kind {under['model']['kind']}, and model.kind is {kind}. Leave one of them "
             f"out, or choose {' or '.join(others)}."
         )
+        raise ConfigError(Problem(message, keys=("preset", "model.kind")))
     return merge(under, rest)
 
 
@@ -183,13 +185,14 @@ def _check_lengths(changes: Tree) -> None:
 
 def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:
     """Validate settings as an experiment of their task. Raises ConfigError with one line per error."""
-    whole = without_format(apply_preset(tree), where=where)
-    task = whole.get("task", DEFAULT_TASK)
-    if not isinstance(task, str) or task not in TASK_CONFIGS:
-        near = nearest(str(task), TASK_CONFIGS)
-        remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(TASK_CONFIGS)}."
-        raise ConfigError(f"{f'{where}: ' if where else ''}task = {task!r} does not exist. {remedy}")
-    return parse(TASK_CONFIGS[task], whole, where=where, hint=lambda key: _hint_other_tasks(key, task))
+    with name_origins({f"{where}: ": tree} if where else {}):
+        whole = without_format(apply_preset(tree), where=where)
+        task = whole.get("task", DEFAULT_TASK)
+        if not isinstance(task, str) or task not in TASK_CONFIGS:
+            near = nearest(str(task), TASK_CONFIGS)
+            remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(TASK_CONFIGS)}."
+            raise ConfigError(Problem(f"task = {task!r} does not exist. {remedy}", keys=("task",)))
+        return parse(TASK_CONFIGS[task], whole, hint=lambda key: _hint_other_tasks(key, task), also=("preset",))
 
 
 def read_experiment(file: Path) -> Experiment:
@@ -228,28 +231,6 @@ def map_paths(tree: Any, change: Callable[[str], str], *, keys: Collection[str],
     return change(tree) if key in keys and isinstance(tree, str) else tree
 
 
-def is_set(tree: Mapping[str, Any], key: str) -> bool:
-    """Return whether a dotted key is set."""
-    return get_value(tree, key) is not MISSING
-
-
-def get_value(tree: Any, key: str) -> Any:
-    """Return the value of a dotted key, or `MISSING`."""
-    for part in key.split("."):
-        if not isinstance(tree, Mapping) or part not in tree:
-            return MISSING
-        tree = tree[part]
-    return tree
-
-
-def nest(key: str, value: Any) -> Tree:
-    """Return settings in which only a dotted key is set."""
-    tree: Any = value
-    for part in reversed(key.split(".")):
-        tree = {part: tree}
-    return dict(tree)
-
-
 def describe_validation(experiment: Experiment) -> str | None:
     """Return a note if the translations during the training and the final ones have different beam sizes."""
     if not isinstance(experiment, TranslationConfig) or not experiment.training.validate_bleu:
@@ -266,10 +247,17 @@ def describe_validation(experiment: Experiment) -> str | None:
 def check_keywords(training: Mapping[str, Any], known: Collection[str]) -> None:
     """Raise TypeError on a keyword that `train` does not know, with the most similar one or the key of a setting."""
     for name in sorted(training.keys() - set(known)):
-        keys = [key for key in keys_of(TranslationConfig) if key.rpartition(".")[2] == name]
-        near = [f'overrides={{"{key}": …}}' for key in keys[:1]] or difflib.get_close_matches(name, known, n=1)
-        remedy = f"Did you mean {near[0]}?" if near else "See help(dragoman.train)."
+        keys = ["preset", *keys_of(TranslationConfig)]
+        meant = nearest(name, known, cutoff=0.75) or [suggest_keys(name, keys, group="training")]
+        remedy = f"Did you mean {_as_keyword(meant[0], known)}?" if meant[0] else "See help(dragoman.train)."
         raise TypeError(f"train() got an unexpected keyword argument {name!r}. {remedy}")
+
+
+def _as_keyword(phrase: str, known: Collection[str]) -> str:
+    """Return a key as it is given to `train`: its own keyword, or an override."""
+    key = phrase.partition(" ")[0].partition("=")[0]
+    name = key.removeprefix("training.")
+    return name if name in known else f'overrides={{"{key}": …}}'
 
 
 def check_paths(arguments: Mapping[str, object]) -> None:

@@ -6,24 +6,19 @@ from typing import Any
 
 import torch
 
-from dragoman.config import Tree, merge
+from dragoman.config_trees import Tree, get_value, is_set, merge
 from dragoman.data.preprocessing.pipeline import prepare_data, read_index
 from dragoman.errors import ConfigError
 from dragoman.runs.auto_config import (
     CPU_BATCH_TOKENS,
+    READING_MESSAGE,
     Choice,
     apply_choices,
     auto_configure,
     auto_configure_text,
     corpus_size,
 )
-from dragoman.runs.config import (
-    get_value,
-    is_set,
-    is_text_corpus,
-    merge_settings,
-    parse_experiment,
-)
+from dragoman.runs.config import is_text_corpus, merge_settings, parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree
 from dragoman.tasks.config import Experiment, TranslationConfig
@@ -41,7 +36,6 @@ def resolve_experiment(
     *,
     complete: bool,
     device: torch.device,
-    where: str = "",
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[Experiment, list[Choice]]:
     """Return the experiment for the given settings, and the automatic choices with their reasons.
@@ -50,7 +44,7 @@ def resolve_experiment(
     """
     settings = dict(tree)
     if complete:
-        return parse_experiment(apply_init_from(settings), where=where), []
+        return parse_experiment(apply_init_from(settings)), []
     if "data" not in settings:
         raise ConfigError(
             "No training data. Give --source and --target, --pairs, --text, or a configuration that names a corpus."
@@ -60,15 +54,16 @@ def resolve_experiment(
         raise ConfigError(
             "--init-from fine-tunes a translator and --text is for a language model. Leave one of them out."
         )
-    report("reading and cleaning the corpus")
     if "init_from" in settings:
-        return auto_configure_finetuning(settings)
+        return auto_configure_finetuning(settings, report=report)
     if is_text:
-        return auto_configure_text(settings, device=device)
-    return auto_configure(apply_init_from(settings), device=device)
+        return auto_configure_text(settings, device=device, report=report)
+    return auto_configure(apply_init_from(settings), device=device, report=report)
 
 
-def auto_configure_finetuning(tree: Tree) -> tuple[TranslationConfig, list[Choice]]:
+def auto_configure_finetuning(
+    tree: Tree, *, report: Callable[[str], None] = lambda _: None
+) -> tuple[TranslationConfig, list[Choice]]:
     """Return the experiment for settings that name corpora and an initial run, and what was chosen for it.
 
     Tokenizer, model, training, decoding and metrics are those of the initial run, unless given or chosen. Raises
@@ -80,6 +75,7 @@ def auto_configure_finetuning(tree: Tree) -> tuple[TranslationConfig, list[Choic
         tree = {**tree, "data": apply_prepared(tree)["data"]}  # without the tokenizer of a prepared corpus
     inherited = _inherited_settings(initial)
     experiment = _parse(merge_settings(inherited, tree))
+    report(READING_MESSAGE)
     tokens = corpus_size(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)).tokens
     choices = [choice for choice in _choices(tree, initial, experiment, tokens) if not is_set(tree, choice.key)]
     return _parse(merge_settings(merge_settings(inherited, apply_choices(choices, {})), tree)), choices

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, final
 from dragoman import runs
 from dragoman.atomic_files import write_atomically
 from dragoman.checksums import is_sealed, seal
-from dragoman.config import Tree, read_yaml, to_yaml
+from dragoman.config import read_yaml, to_yaml
+from dragoman.config_trees import Tree
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import ConfigError, RunError, quote, suggest_path
 

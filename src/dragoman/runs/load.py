@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 from dragoman import cpu_library, inference, runs, tasks
-from dragoman.config import Tree, parse
+from dragoman.config import parse
+from dragoman.config_trees import Tree
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, DataError, RunError, quote, warn

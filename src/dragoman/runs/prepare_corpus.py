@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import final
 
 from dragoman.atomic_files import WriteError, file_lock, write_atomically
-from dragoman.config import Tree, merge
+from dragoman.config_trees import Tree, is_set, merge
 from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.fingerprints import file_fingerprint
@@ -32,7 +32,7 @@ from dragoman.data.preprocessing.pipeline import (
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, UnigramConfig
 from dragoman.errors import ConfigError, DataError, DragomanError, RunError
 from dragoman.runs.auto_config import apply_first_preset, vocab_size_for
-from dragoman.runs.config import is_set, parse_experiment
+from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import TranslationConfig

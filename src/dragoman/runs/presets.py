@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dragoman.config import Tree, merge
-from dragoman.errors import ConfigError, nearest
+from dragoman.config_trees import Tree, merge
+from dragoman.errors import ConfigError, Problem, nearest
 
 DEFAULT_TASK = "translation"
 SIZES = ("kind", "d_model", "d_ff", "num_heads", "num_kv_heads", "encoder_layers", "decoder_layers", "num_layers")
@@ -163,17 +163,21 @@ def preset_tree(name: object, *, task: object = None) -> Tree:
     if not isinstance(name, str) or name not in PRESETS:
         near = nearest(str(name), PRESETS)
         hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(PRESETS)}."
-        raise ConfigError(f"preset: {name!r} does not exist. {hint}")
+        raise _preset_error(f"preset: {name!r} does not exist. {hint}")
     preset = PRESETS[name]
     if task is None:
         return preset.settings(preset.tasks[0])
     others = [other for other, one in PRESETS.items() if task in one.tasks]
     if task not in preset.tasks and others:
-        raise ConfigError(
+        raise _preset_error(
             f"preset: {name} is for task {' or '.join(preset.tasks)}, and this is task {task}. Choose "
             f"{' or '.join(others)}."
         )
     return preset.settings(str(task))
+
+
+def _preset_error(message: str) -> ConfigError:
+    return ConfigError(Problem(message, keys=("preset",)))
 
 
 def presets_for_kind(kind: object, *, task: str) -> list[str]:

@@ -11,7 +11,8 @@ from torch import nn
 
 from dragoman import cpu_library
 from dragoman.atomic_files import WriteError
-from dragoman.config import Tree
+from dragoman.config_errors import name_origins
+from dragoman.config_trees import Tree
 from dragoman.device import choose_device, describe_device
 from dragoman.errors import RunError, StoppedError, quote, warn
 from dragoman.models.weight_storage import save_tensors
@@ -147,18 +148,14 @@ def train(
         settings, where = dict(config), ""
     else:
         config, files = split_corpus(None if config is None else Path(config), files)
-        settings, where = read_settings(config, ()), str(config or "")
-    settings = resolve_config_paths(settings, data_dir, complete=config is not None)
+        settings, where = read_settings(config, ()), f"{config}: " if config else ""
     given: Tree = {"preset": preset, "init_from": init_from and str(init_from), "training": training}
-    settings = merge_settings(settings, corpus_settings(files) | {key: value for key, value in given.items() if value})
-    settings = apply_overrides(settings, overrides or {})
-    with reporter.status() as report:
+    given = corpus_settings(files) | {key: value for key, value in given.items() if value}
+    given = apply_overrides(given, overrides or {})
+    with name_origins({where: settings, "": given}), reporter.status() as report:
+        settings = resolve_config_paths(settings, data_dir, complete=config is not None)
         experiment, choices = resolve_experiment(
-            settings,
-            complete=config is not None,
-            device=chosen_device,
-            where=where,
-            report=report,
+            merge_settings(settings, given), complete=config is not None, device=chosen_device, report=report
         )
     reporter.show_choices(choices, device=describe_device(chosen_device))
     folder.create()

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
+from dragoman.config_trees import as_group
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.labeled import LabeledDataConfig
 from dragoman.data.datasets.qa import QuestionDataConfig
@@ -211,7 +212,7 @@ class LanguageModelingConfig(Config):
         """Default to plain text, and keep its whitespace unless the tokenizer is one of words."""
         if not isinstance(tree, Mapping):
             return tree
-        data, tokenizer = tree.get("data"), tree.get("tokenizer")
+        data, tokenizer = as_group(tree.get("data")), as_group(tree.get("tokenizer"))
         defaults = {"data": {"kind": "text", **data}} if isinstance(data, Mapping) else {}
         if isinstance(tokenizer, Mapping) and tokenizer.get("kind") != "words":
             defaults["tokenizer"] = {"whitespace": "keep", **tokenizer}
@@ -302,7 +303,7 @@ class QuestionAnsweringConfig(Config):
     @classmethod
     def _set_default_segments(cls, tree: Any) -> Any:
         """Default to a model with segment embeddings for question and context."""
-        if isinstance(tree, Mapping) and isinstance(model := tree.get("model"), Mapping):
+        if isinstance(tree, Mapping) and isinstance(model := as_group(tree.get("model")), Mapping):
             return {**tree, "model": {"num_segments": 2, **model}}
         return tree
 

@@ -7,10 +7,10 @@ import typer
 from typer.testing import CliRunner
 
 from dragoman.cli.options import config_options, merge_assignments, refuse, shared_options, training_options
-from dragoman.config import merge
+from dragoman.config_trees import merge, nest
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError
-from dragoman.runs.config import nest, parse_experiment
+from dragoman.runs.config import parse_experiment
 
 FIELDS = ("beam_size", "method", "max_length_ratio", "allow_unk")
 

@@ -7,7 +7,7 @@ import typer
 
 from dragoman.cli import main
 from dragoman.cli.usage_errors import VERB_SYNONYMS
-from dragoman.config import keys_of
+from dragoman.config_keys import keys_of
 from dragoman.option_synonyms import OPTION_SYNONYMS, suggest_option
 from dragoman.tasks.config import TASK_CONFIGS
 
@@ -101,11 +101,12 @@ def test_options_of_other_toolkits_lead_to_ours(verb, theirs, ours):
 
 def test_every_suggestion_exists():
     known = {name for options in ALL.values() for name in options}
-    keys = set(keys_of(TASK_CONFIGS["translation"])) | {"preset"}
+    keys = {"preset"}.union(*map(keys_of, TASK_CONFIGS.values()))
     for suggestion in OPTION_SYNONYMS:
         option, _, rest = suggestion.partition(" ")
         if option == "--set" and rest:
-            assert rest.partition("=")[0] in keys, suggestion
+            for assignment in rest.split(" --set "):
+                assert assignment.partition("=")[0] in keys, suggestion
         else:
             assert option in known, suggestion
     for verb in VERB_SYNONYMS:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dragoman.config import kinds_of, parse
+from dragoman.config import parse
+from dragoman.config_keys import kinds_of
 from dragoman.errors import ConfigError
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.nn.attention_score_functions import AdditiveConfig, CosineConfig

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.profiling.memory_and_time_estimate import count_flops, count_parameters
 from dragoman.profiling.profiling_subprocess import (
     LEARNING_RATE,

@@ -141,7 +141,7 @@ def test_given_validation_set_is_not_split(tree, tmp_path):
     ("assignment", "message"),
     [
         ("training.warmpu=3", "training.warmpu: no such key"),
-        ("training=5", "training = 5: expected a mapping"),
+        ("training=5", "training = 5: is a group of settings. Set one of its keys: training.seed, "),
         ("training.seed=many", "training.seed = 'many'"),
         ("model.num_heads=5", "model.num_heads = 5 does not divide model.d_model = 96"),
         ("preset=tinny", "Did you mean tiny?"),

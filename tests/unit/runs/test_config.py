@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import keys_of, merge, to_yaml
+from dragoman.config import to_yaml
+from dragoman.config_keys import keys_of
+from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, DataError, DragomanError, RunError
 from dragoman.runs.config import (
     apply_overrides,

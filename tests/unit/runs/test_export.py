@@ -10,7 +10,7 @@ import yaml
 
 import dragoman
 from dragoman.cli import main
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference import TranslationWarning
@@ -144,7 +144,7 @@ def test_export_contains_no_paths_of_other_runs(tmp_path):
 
 @pytest.mark.parametrize(
     ("damage", "told"),
-    [({"model": {"positions": "sinusoidal"}}, "model.positions"), ({"decoding": 5}, "decoding")],
+    [({"model": {"positions": "sinusodal"}}, "model.positions"), ({"decoding": 5}, "decoding")],
     ids=["model", "decoding"],
 )
 def test_damaged_config_names_its_file(run, stub, damage, told):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.readers.parallel import Example
 from dragoman.data.tokenizers import WordConfig

@@ -85,7 +85,7 @@ def test_preset_of_another_task_is_refused():
         ),
         (
             {"preset": "tiny", "model": {"kind": "recurent"}},
-            "model.kind = 'recurent': no such kind. Did you mean recurrent?",
+            "model.kind = 'recurent': no such kind. Did you mean recurrent? Known: encoder_decoder, recurrent.",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.models.weight_storage import load_tensors, save_tensors
 from dragoman.runs.config import parse_experiment

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.config import merge
+from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, RunError
 from dragoman.profiling.memory_and_time_estimate import model_cost
 from dragoman.runs.config import parse_experiment, resolve_corpus_paths

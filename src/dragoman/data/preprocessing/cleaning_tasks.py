@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.atomic_files import write_atomically
-from dragoman.config import Tree
+from dragoman.config_trees import Tree
 from dragoman.data.cleaning_rules import MAX_SAMPLES, CleaningConfig, CleaningReport, SamplePair, passes_pair_rules
 from dragoman.data.datasets.memory_map import Columns, write_columns
 from dragoman.data.datasets.parallel import TextStore

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from dragoman.atomic_files import new_folder, open_or_build, read_json
-from dragoman.config import Tree
+from dragoman.config_trees import Tree
 from dragoman.data.cleaning_rules import (
     MAX_SAMPLES,
     MIN_EXAMPLES,

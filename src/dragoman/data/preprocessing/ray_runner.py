@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dragoman.config import Tree
+from dragoman.config_trees import Tree
 from dragoman.data.preprocessing.pipeline import TaskRunner
 from dragoman.errors import ConfigError, DataError, DragomanError, MissingExtraError
 

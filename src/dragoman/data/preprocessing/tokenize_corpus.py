@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from dragoman.atomic_files import file_lock, open_or_build
-from dragoman.config import Tree
+from dragoman.config_trees import Tree
 from dragoman.data.augmentation import NoiseConfig, add_noise
 from dragoman.data.datasets.memory_map import CHUNK, RaggedArray
 from dragoman.data.datasets.parallel import Chunk, TextStore, TokenStore

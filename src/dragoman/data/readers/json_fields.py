@@ -1,13 +1,12 @@
 """Checked access to JSON objects: error messages name the place, the expected type and the remedy."""
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from dragoman.data.readers.line_reader import ReadWarnings, read_lines
-from dragoman.errors import DataError
+from dragoman.errors import DataError, nearest
 
 JsonObject = Mapping[str, Any]
 
@@ -43,7 +42,7 @@ def check_object(value: Any, where: str) -> JsonObject:
 def get_value(row: JsonObject, field: str, where: str) -> Any:
     """Return the value of a field. Raises DataError, with the nearest field name, if the field is missing."""
     if field not in row:
-        near = difflib.get_close_matches(field, list(row), n=1, cutoff=0.5)
+        near = nearest(field, row, cutoff=0.5)
         remedy = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(row) or 'none'}"
         raise DataError(f"{where}: no field {field!r}; {remedy}")
     return row[field]
