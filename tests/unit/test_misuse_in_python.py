@@ -142,7 +142,7 @@ CALLS = {
     "dragoman.SamplingConfig(temperatur=1)": "ConfigError: SamplingConfig: temperatur: no such key. Did you mean tempe",
     "dragoman.train(output_dir='x', lr=3)": 'overrides={"training.optimizer.learning_rate": …}?',
     "dragoman.train(output_dir='x', gradient_accumulation_steps=3)": "Did you mean grad_accumulation?",
-    "dragoman.train({}, output_dir='x', overrides={'training.lr': 3})": "training.lr: no such key. Did you mean training.o",
+    "dragoman.train({}, output_dir='x', overrides={'training.lr': 3})": "training.lr: no such key. Did you mean trai",
     "dragoman.train()": "TypeError: train() missing 1 required keyword-only argument: 'output_dir'",
     "dragoman.train(output_dir='x', source=['a'], target=['b'])": "TypeError: source is ['a'], not a path. Write texts",
     "dragoman.train(output_dir='x', sorce='a')": "'sorce'. Did you mean source?",
