@@ -111,7 +111,7 @@ def test_model_card_describes_the_run_without_paths(place):
         "1 encoder and 1 decoder layers, width 12/17, 2 heads",
         "Trained for 9 steps",
         "Decoding: beam_size 2, length_penalty 1.0, length_penalty_kind average.",
-        "Settings: seed 1, learning rate 0.0007 (adam, ",
+        "Settings: seed 1, learning rate ",
         "selected on the validation set",
         "dragoman translate run --input",
     ):
