@@ -1,5 +1,6 @@
 """The types of the public API: a program of a user passes `mypy --strict`, and none of its mistakes does."""
 
+import ast
 import os
 import re
 import subprocess
@@ -123,6 +124,14 @@ def test_typed_keywords_are_the_settings(options, settings: type[Config]):
         allowed = set(_members(written[name]))
         assert set(_members(field.annotation)) <= allowed, name
         assert allowed - set(_members(field.annotation)) <= {types.NoneType, Mapping[str, Any]}, name
+
+
+def test_defaults_of_settings_are_known_to_type_checkers():
+    """A default in the first place of `Field(...)` makes a field required without the plugin of pydantic for mypy."""
+    for path in Path(dragoman.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            is_field = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field"
+            assert not (is_field and node.args), f"{path}:{node.lineno}: write Field(default=...)"
 
 
 def _members(annotation: Any) -> Iterator[Any]:

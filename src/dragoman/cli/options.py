@@ -119,10 +119,16 @@ _SHARED: Mapping[str, Any] = {
 CORPUS_PANEL, MODEL_PANEL, SEARCH_PANEL = "Corpora", "Model and device", "Decoding"
 TRAINING_PANEL = "Training; chosen from the data and the device by default"
 RUN_PANEL = "Decoding; by default as in the run"
+PRESET_HELP = (
+    "Model size, by task: nano, tiny, small, base, big, deep-shallow, lstm (translation); gpt-nano, gpt-tiny, "
+    "gpt-small, llama-tiny (language_modeling, classification); bert-tiny, bert-mini, bert-small (masked_lm, classification, "
+    "tagging, question_answering)."
+)
+"""Written out, because the verbs that show it import no presets."""
 _TRAINING: Mapping[str, tuple[str, Any]] = {
     "preset": (
         "preset",
-        Annotated[str | None, typer.Option(parser=str.lower, help="Model size: nano, tiny, small, base or big.")],
+        Annotated[str | None, typer.Option(parser=str.lower, help=PRESET_HELP)],
     ),
     "seed": ("training.seed", Annotated[int | None, typer.Option(min=0, help="Seed of all random numbers.")]),
     "max_epochs": (

@@ -24,7 +24,7 @@ class SinusoidalConfig(Config):
     """Sinusoidal position encodings, without parameters and without a length limit."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
-    join: CombineMode = Field("add", description="add to the embedding, or concatenate with it and project")
+    join: CombineMode = Field(default="add", description="add to the embedding, or concatenate with it and project")
 
 
 class LearnedConfig(Config):
@@ -32,7 +32,7 @@ class LearnedConfig(Config):
 
     kind: Literal["learned"] = "learned"
     max_length: PositiveInt = Field(default=1024, description="number of positions; longer sequences are refused")
-    join: CombineMode = Field("add", description="add to the embedding, or concatenate with it and project")
+    join: CombineMode = Field(default="add", description="add to the embedding, or concatenate with it and project")
 
 
 class ShawConfig(Config):
@@ -83,7 +83,7 @@ class TreeConfig(Config):
     absolute: bool = Field(default=True, description="combine sinusoidal encodings of position and tree depth")
     relative: bool = Field(default=True, description="embed the tree relation of each pair of words")
     max_distance: PositiveInt = Field(
-        TREE_MAX_DISTANCE, description="relations are clipped to [-max_distance, max_distance]"
+        default=TREE_MAX_DISTANCE, description="relations are clipped to [-max_distance, max_distance]"
     )
 
     @model_validator(mode="after")
@@ -141,7 +141,7 @@ class SelfAttentionConfig(Config):
     """Keys that a query may attend to."""
 
     kept_heads: KeptHeads | None = Field(
-        None, description="heads kept by pruning in each layer, from 0; null: all heads"
+        default=None, description="heads kept by pruning in each layer, from 0; null: all heads"
     )
 
 
@@ -152,7 +152,7 @@ class CrossAttentionConfig(Config):
     """Score of a query and a key."""
 
     kept_heads: KeptHeads | None = Field(
-        None, description="heads kept by pruning in each layer, from 0; null: all heads"
+        default=None, description="heads kept by pruning in each layer, from 0; null: all heads"
     )
 
 
@@ -187,14 +187,14 @@ class TransformerConfig(Config):
     d_model: PositiveInt = Field(default=512, description="hidden size of the model")
     num_heads: PositiveInt = Field(default=8, description="attention heads; divides d_model")
     num_kv_heads: PositiveInt | None = Field(
-        None, description="key-value heads, each shared by a group of query heads; null: num_heads"
+        default=None, description="key-value heads, each shared by a group of query heads; null: num_heads"
     )
     d_ff: PositiveInt = Field(default=2048, description="hidden size of the feed-forward network")
-    activation: ActivationName = Field("relu", description="of the feed-forward network")
+    activation: ActivationName = Field(default="relu", description="of the feed-forward network")
     gated: bool = Field(default=False, description="gate the feed-forward network (GeGLU with gelu, SwiGLU with silu)")
-    norm: NormName = Field("layer", description="LayerNorm or RMSNorm")
+    norm: NormName = Field(default="layer", description="LayerNorm or RMSNorm")
     norm_position: NormPosition = Field(
-        "pre", description="norm before each sublayer (pre), or after the residual connection (post)"
+        default="pre", description="norm before each sublayer (pre), or after the residual connection (post)"
     )
     bias: bool = Field(default=True, description="biases in the linear layers")
     positions: PositionsConfig = SinusoidalConfig()
@@ -257,7 +257,7 @@ class EncoderDecoderConfig(TransformerConfig):
     decoder_layers: PositiveInt = Field(default=6, description="number of decoder blocks")
     attention: EncoderDecoderAttentionConfig = EncoderDecoderAttentionConfig()
     tie_embeddings: Literal["all", "target", "none"] = Field(
-        "all", description="tie the output projection to both embeddings (all), to the target's, or to none"
+        default="all", description="tie the output projection to both embeddings (all), to the target's, or to none"
     )
 
     def attentions(self) -> Iterator[AttentionRole]:
@@ -285,7 +285,7 @@ class EncoderOnlyConfig(TransformerConfig):
     num_layers: PositiveInt = Field(default=6, description="number of blocks")
     attention: SelfAttentionConfig = SelfAttentionConfig()
     num_segments: PositiveInt = Field(
-        1, description="segments with embeddings of their own, such as question and context"
+        default=1, description="segments with embeddings of their own, such as question and context"
     )
     mlm_transform: bool = Field(
         default=True, description="dense layer and norm before masked tokens are predicted, as in BERT"

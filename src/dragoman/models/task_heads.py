@@ -26,7 +26,9 @@ STANDARD_DEVIATION = 0.02
 class SequenceHeadConfig(Config):
     """Sequence classification head."""
 
-    pooling: Pooling = Field("first", description="pooled state: of the first token, the mean, or of the last token")
+    pooling: Pooling = Field(
+        default="first", description="pooled state: of the first token, the mean, or of the last token"
+    )
     dense: bool = Field(default=False, description="add a layer with tanh before the labels, as in BERT")
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0, description="on the pooled state")
 

@@ -28,7 +28,7 @@ class LoraConfig(Config):
     rank: PositiveInt = Field(default=8, description="rank of the change of each matrix")
     alpha: float = Field(default=16.0, gt=0.0, description="the change is multiplied by alpha / rank")
     targets: tuple[LoraTarget, ...] = Field(
-        ("query", "value"), min_length=1, description="adapted linear maps of attention and feed-forward layers"
+        default=("query", "value"), min_length=1, description="adapted linear maps of attention and feed-forward layers"
     )
 
 

@@ -136,7 +136,7 @@ class TranslationConfig(Config):
     training: TranslationTrainingConfig = TranslationTrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
     metrics: tuple[Metric, ...] = Field(
-        (Bleu(), Chrf()), min_length=1, description="metrics of translations; the first selects the weights"
+        default=(Bleu(), Chrf()), min_length=1, description="metrics of translations; the first selects the weights"
     )
 
     @model_validator(mode="after")

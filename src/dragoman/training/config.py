@@ -18,7 +18,7 @@ class TrainingConfig(Config):
     """Training of a model; fields of translation are in `TranslationTrainingConfig`."""
 
     seed: NonNegativeInt = Field(
-        1, lt=2**63, description="seed of the initial weights, the order of the data and dropout"
+        default=1, lt=2**63, description="seed of the initial weights, the order of the data and dropout"
     )
     max_epochs: PositiveInt | None = Field(
         default=30,
@@ -35,19 +35,20 @@ class TrainingConfig(Config):
     )
     grad_accumulation: PositiveInt = Field(default=1, description="batches per optimizer step")
     num_workers: PositiveInt | Literal["auto"] = Field(
-        "auto", description="processes that share each batch; auto: one per GPU, or one per core where that is faster"
+        default="auto",
+        description="processes that share each batch; auto: one per GPU, or one per core where that is faster",
     )
     optimizer: OptimizerConfig = AdamConfig()
     schedule: ScheduleConfig = InverseSqrtSchedule()
     label_smoothing: float = Field(
-        0.0, ge=0.0, lt=1.0, description="probability mass spread evenly over all tokens, or all labels"
+        default=0.0, ge=0.0, lt=1.0, description="probability mass spread evenly over all tokens, or all labels"
     )
     max_grad_norm: float | None = Field(default=1.0, gt=0.0, description="gradient clipping norm; none: no clipping")
     sharding: Literal["none", "full"] = Field(
-        "none", description="full: shard weights, gradients and optimizer state over the workers (FSDP2)"
+        default="none", description="full: shard weights, gradients and optimizer state over the workers (FSDP2)"
     )
     gradient_checkpointing: bool = Field(
-        False, description="recompute the activations of blocks in the backward pass: less memory, more time"
+        default=False, description="recompute the activations of blocks in the backward pass: less memory, more time"
     )
     compile: CompileMode = Field(
         default=False,
@@ -60,17 +61,21 @@ class TrainingConfig(Config):
         "such CPUs for the output layer and Muon; bfloat16: on such CPUs for all linear layers too, on others float32",
     )
     validate_every: PositiveInt | None = Field(
-        None, description="steps between two validations, each of which saves a checkpoint; none: use epochs"
+        default=None, description="steps between two validations, each of which saves a checkpoint; none: use epochs"
     )
     validate_every_epochs: PositiveInt | None = Field(
-        1, description="epochs between two validations, each of which saves a checkpoint; none: use validate_every"
+        default=1,
+        description="epochs between two validations, each of which saves a checkpoint; none: use validate_every",
     )
     patience: PositiveInt | None = Field(
-        None, description="end after this many validations without improvement; none: never"
+        default=None, description="end after this many validations without improvement; none: never"
     )
     keep_checkpoints: PositiveInt = Field(default=5, description="number of checkpoints kept, and averaged at the end")
     ema_decay: float | None = Field(
-        None, gt=0.0, lt=1.0, description="decay of the exponential moving average of the weights; none: no average"
+        default=None,
+        gt=0.0,
+        lt=1.0,
+        description="decay of the exponential moving average of the weights; none: no average",
     )
     log_every: PositiveInt = Field(default=50, description="steps between two log lines")
 

@@ -54,7 +54,7 @@ class DistillationConfig(Config):
         default=False, description="choose one of several teachers at random for each step"
     )
     weight: float = Field(
-        0.5, gt=0.0, le=1.0, description="weight of the distillation loss; the rest is the target text's"
+        default=0.5, gt=0.0, le=1.0, description="weight of the distillation loss; the rest is the target text's"
     )
     temperature: float = Field(default=1.0, gt=0.0, description="softmax temperature of both distributions")
 

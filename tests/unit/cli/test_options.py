@@ -6,11 +6,19 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dragoman.cli.options import config_options, merge_assignments, refuse, shared_options, training_options
+from dragoman.cli.options import (
+    PRESET_HELP,
+    config_options,
+    merge_assignments,
+    refuse,
+    shared_options,
+    training_options,
+)
 from dragoman.config_trees import merge, nest
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError
 from dragoman.runs.config import parse_experiment
+from dragoman.runs.presets import PRESETS
 
 FIELDS = ("beam_size", "method", "max_length_ratio", "allow_unk")
 
@@ -114,3 +122,11 @@ def test_option_and_assignment_of_other_values_are_refused(assignment):
         merge_assignments({"training.seed": 7}, [assignment])
     assert merge_assignments({"training.seed": 8}, [assignment])["training"] == {"seed": 8}
     assert merge_assignments({"training.seed": 7}, ["training.max_steps=9"])["training.seed"] == 7
+
+
+def test_help_lists_all_presets_by_task():
+    by_tasks: dict[str, list[str]] = {}
+    for name, preset in PRESETS.items():
+        by_tasks.setdefault(", ".join(preset.tasks), []).append(name)
+    listed = "; ".join(f"{', '.join(names)} ({tasks})" for tasks, names in by_tasks.items())
+    assert f"Model size, by task: {listed}." == PRESET_HELP

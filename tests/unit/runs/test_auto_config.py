@@ -123,8 +123,9 @@ def test_recurrent_model_gets_output_dropout(tree):
     assert "model.dropout.residual" not in keys(choices)
 
 
-def test_recurrent_model_gets_its_preset(tree):
-    experiment, choices = auto_configure(override(tree, ["model.kind=recurrent", "model.d_model=16"]), device=CPU)
+@pytest.mark.parametrize("kind", ["model.kind=recurrent", "model=recurrent"])
+def test_recurrent_model_gets_its_preset(tree, kind):
+    experiment, choices = auto_configure(override(tree, [kind, "model.d_model=16"]), device=CPU)
     preset = next(choice for choice in choices if choice.key == "preset")
     assert (preset.value, preset.reason) == ("lstm", "model.kind is recurrent")
     assert (experiment.model.attention.kind, experiment.model.d_model) == ("additive", 16)
@@ -147,6 +148,7 @@ def test_given_validation_set_is_not_split(tree, tmp_path):
         ("preset=tinny", "Did you mean tiny?"),
         ("preset=gpt-nano", "preset: gpt-nano is for task language_modeling or classification"),
         ("task=tagging", "task = tagging: --source is for translation"),
+        ("training.schedule=cosin", "training.schedule.kind = 'cosin': no such kind. Did you mean cosine?"),
         ("preset=null", None),
     ],
 )
@@ -155,8 +157,10 @@ def test_errors_are_raised_before_the_corpus_is_read(tree, assignment, message, 
         raise DataError("the corpus is read")
 
     monkeypatch.setattr(auto_config, "prepare_data", reading)
+    reports: list[str] = []
     with pytest.raises(ConfigError if message else DataError, match=message):
-        auto_configure(override(tree, [assignment]), device=CPU)
+        auto_configure(override(tree, [assignment]), device=CPU, report=reports.append)
+    assert reports == ([] if message else [auto_config.READING_MESSAGE])
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,14 @@ def test_language_modeling_defaults_to_text_with_whitespace():
     assert parse_experiment(of_task("masked_lm")).tokenizer.whitespace == "collapse"
 
 
+def test_kind_as_text_has_the_defaults_of_the_task():
+    short, long = (of_task("language_modeling", tokenizer=kind) for kind in ("unigram", {"kind": "unigram"}))
+    assert parse_experiment(short) == parse_experiment(long)
+    assert parse_experiment(short).tokenizer.whitespace == "keep"
+    asked = of_task("question_answering") | {"model": "encoder_only"}
+    assert parse_experiment(asked).model.num_segments == 2
+
+
 def test_question_answering_defaults_to_two_segments():
     assert parse_experiment(of_task("question_answering", model={"d_model": 8, "num_heads": 2})).model.num_segments == 2
     assert parse_experiment({key: value for key, value in of_task("question_answering").items() if key != "model"})

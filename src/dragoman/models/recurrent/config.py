@@ -31,10 +31,10 @@ class RecurrentConfig(Config):
     """A bidirectional recurrent encoder and a recurrent decoder, with attention or without."""
 
     kind: Literal["recurrent"] = "recurrent"
-    cell: CellName = Field("lstm", description="LSTM or GRU")
+    cell: CellName = Field(default="lstm", description="LSTM or GRU")
     d_model: PositiveInt = Field(default=512, description="hidden size of the decoder")
     encoder_size: PositiveInt | None = Field(
-        None, description="hidden size of the encoder, half for each direction; null: d_model"
+        default=None, description="hidden size of the encoder, half for each direction; null: d_model"
     )
     embedding_size: PositiveInt | None = Field(default=None, description="size of the token embeddings; null: d_model")
     encoder_layers: PositiveInt = Field(default=1, description="number of bidirectional encoder layers")
@@ -43,11 +43,11 @@ class RecurrentConfig(Config):
     """Score of the attention of the decoder to the encoder states, or none."""
 
     input_feeding: bool | None = Field(
-        None, description="let the decoder read its previous attentional state; null: if it has attention"
+        default=None, description="let the decoder read its previous attentional state; null: if it has attention"
     )
     dropout: RecurrentDropoutConfig = RecurrentDropoutConfig()
     tie_embeddings: Literal["all", "target", "none"] = Field(
-        "all", description="tie the output projection to both embeddings (all), to the target's, or to none"
+        default="all", description="tie the output projection to both embeddings (all), to the target's, or to none"
     )
 
     @property
