@@ -3,6 +3,7 @@
 import torch
 
 from dragoman.errors import ConfigError
+from dragoman.number_words import counted
 
 DEVICES = ("cpu", "cuda", "mps")
 
@@ -31,4 +32,4 @@ def describe_device(device: torch.device) -> str:
     """Return the device in words, such as `cpu (2 threads)`."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
-    return f"{device} ({torch.get_num_threads()} threads)" if device.type == "cpu" else str(device)
+    return f"{device} ({counted(torch.get_num_threads(), 'threads')})" if device.type == "cpu" else str(device)

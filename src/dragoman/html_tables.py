@@ -14,5 +14,5 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> str:
-    text = f"{value:.4f}" if isinstance(value, float) else str(value)
+    text = f"{value:z.4f}" if isinstance(value, float) else str(value)
     return f'<td style="white-space: pre-wrap">{escape(text)}</td>'

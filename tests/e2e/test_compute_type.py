@@ -170,7 +170,7 @@ def test_shortlist_is_learned_at_export_and_used_on_demand(run, tmp_path):
     sizes = ["--frequent", 1, "--per-token", 1]
     told = process("-m", "dragoman", "export", run, "--out", "model", "--shortlist", *corpus, *sizes, cwd=tmp_path)
     assert told.returncode == 0, told.stderr
-    assert told.stdout.splitlines()[1].startswith("model: shortlist learned from 1 pairs")
+    assert told.stdout.splitlines()[1].startswith("model: shortlist learned from 1 pair.")
     translate = ["-c", PROGRAM, "translate", "model", "--device", "cpu"]
     assert process(*translate, cwd=tmp_path, text=TEXT).stdout == TEXT
     answer = process(*translate, "--shortlist", cwd=tmp_path, text="two dogs play .\n")

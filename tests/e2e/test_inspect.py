@@ -242,7 +242,7 @@ def test_given_translation_with_two_runs(tmp_path):
     [
         (["--text", "a"], "No output is given"),
         (["--text", " ", "--out", "x.html"], "empty text"),
-        (["--text", "a", "--target", "b", "--target", "c", "--out", "x.html"], "1 texts but 2 targets"),
+        (["--text", "a", "--target", "b", "--target", "c", "--out", "x.html"], "1 text but 2 targets"),
         (["--text", "a " * 700, "--out", "x.html"], "are explained at once"),
     ],
 )

@@ -186,7 +186,7 @@ def test_wrong_option_is_one_message(answers, name):
 
 TEXTS = {
     "an empty corpus": (b"", b"", ["train.en", "empty"]),
-    "a corpus of one sentence": (b"two dogs\n", b"zwei Hunde\n", ["1 of 1 examples are left", "at least 8"]),
+    "a corpus of one sentence": (b"two dogs\n", b"zwei Hunde\n", ["1 of 1 example is left", "at least 8"]),
     "one line of 100,000 words": (b"dog " * 100_000, b"Hund " * 100_000, ["0 of 1", "1 too long", "data.cleaning"]),
     "unequal line counts": (b"a\nb\nc\n", b"a\nb\n", ["train.de", "2 lines", "train.en"]),
     "Latin-1": (b"caf\xe9\n" * 9, b"Kaffee\n" * 9, ["train.en:1: not UTF-8"]),

@@ -214,7 +214,7 @@ def test_files_of_unequal_length_cannot_be_scored(translator, source, tmp_path, 
     target = tmp_path / "target.txt"
     target.write_text("zwei Hunde\n", encoding="utf-8")
     assert run("score", "runs/en-de", "--source", source, "--target", target) == 2
-    assert "ends after 1 lines, but" in capsys.readouterr().err
+    assert "ends after 1 line, but" in capsys.readouterr().err
 
 
 def test_line_breaks_in_translations_become_spaces(translator, source, capsys, monkeypatch):

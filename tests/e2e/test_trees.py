@@ -135,7 +135,7 @@ def test_trees_of_another_text_are_refused(texts, tmp_path, capsys):
     assert f"{trees}:8: a tree of 4 words, but {source}:3 has 5 between spaces" in capsys.readouterr().err
     trees.write_text(conllu([("two dogs play .", (2, 3, 0, 3))]), encoding="utf-8")
     assert run("translate", "run", "--input", source, "--source-features", trees) == 2
-    assert f"{trees}: ends after 1 sentences, but {source}:3 has words too" in capsys.readouterr().err
+    assert f"{trees}: ends after 1 sentence, but {source}:3 has words too" in capsys.readouterr().err
     trees.write_text(conllu([("two dogs play .", (2, 3, 0, 3))] * 3), encoding="utf-8")
     source.write_text("two dogs play .\n\ntwo dogs play .\n", encoding="utf-8")
     assert run("translate", "run", "--input", source, "--source-features", trees) == 2

@@ -14,6 +14,7 @@ from dragoman.cli.options import OutputDir, config_options, refuse, shared_optio
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options
+from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from dragoman.runs.distill_and_backtranslate import Rewriter
@@ -47,7 +48,8 @@ def backtranslate(
     with text_io.read_with_progress(monolingual, output=output_dir) as texts:
         written = write_backtranslated(output_dir, texts, rewrite, tag=tag, origin=origin)
     text = (
-        f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Name them under "
+        f"{output_dir}: {counted(written.pairs, 'pairs')}; left out {counted(written.left_out, 'texts')}. Name them "
+        f"under "
         f"data.extra_corpora: {{corpus: {{kind: files, source: {output_dir / SOURCE}, target: {output_dir / TARGET}}}}}"
     )
     return Outcome(lambda: {"path": str(output_dir), **asdict(written)}, lambda: messages.say(text))

@@ -105,9 +105,9 @@ def _test_row(row: PairedResult) -> tuple[str | Text, ...]:
     p_values = ("" if p is None else f"{p:.4f}{'*' * (p < 0.05)}" for p in (row.p_bootstrap, row.p_randomization))
     return (
         Text(row.system),
-        f"{row.score:.2f}",
-        f"{row.mean:.2f} ± {row.confidence:.2f}",
-        "" if row.difference is None else f"{row.difference:+.2f}",
+        f"{row.score:z.2f}",
+        f"{row.mean:z.2f} ± {row.confidence:.2f}",
+        "" if row.difference is None else f"{row.difference:+z.2f}",
         *p_values,
         row.verdict(),
     )
@@ -185,7 +185,7 @@ def _mark_best(scores: Sequence[RunScore | None]) -> list[str]:
     present = [score for score in scores if score is not None]
     choose = max if present[0].higher_is_better else min
     best = choose(score.value for score in present) if len(present) > 1 else None
-    cells = ["" if score is None else f"{score.value:.2f}" for score in scores]
+    cells = ["" if score is None else f"{score.value:z.2f}" for score in scores]
     return [
         f"[bold]{cell}[/bold]" if score is not None and score.value == best else cell
         for score, cell in zip(scores, cells, strict=True)

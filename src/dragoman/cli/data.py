@@ -15,6 +15,7 @@ from dragoman.cli.training_display import show_cleaning, show_line, status
 from dragoman.cli.verb_command import Outcome, complete_verb
 from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, quote
+from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from dragoman.data.preprocessing.pipeline import TaskRunner
@@ -86,10 +87,10 @@ def _show(summary: PreparedSummary, output_dir: Path) -> None:
     for note in summary.notes:
         show_line(f"note: {note}")
     if summary.left_out:
-        show_line(f"note: {summary.left_out:,} pairs have more tokens than the limits and were left out")
-    shards = "1 shard" if summary.shards == 1 else f"{summary.shards:,} shards"
-    sizes = f"{summary.pairs:,} training pairs in {shards}, {summary.valid:,} validation pairs"
+        show_line(f"note: left out {counted(summary.left_out, 'pairs')} with more tokens than the limits")
+    shards = counted(summary.shards, "shards")
+    sizes = f"{counted(summary.pairs, 'training pairs')} in {shards}, {counted(summary.valid, 'validation pairs')}"
     if summary.test is not None:
-        sizes += f", {summary.test:,} test pairs"
+        sizes += f", {counted(summary.test, 'test pairs')}"
     show_line(f"{output_dir}: {sizes}; vocabulary {summary.vocabulary:,}. Train on it with:")
     show_line(f"  dragoman train --prepared {quote(output_dir)} --output-dir RUN")

@@ -15,6 +15,7 @@ from dragoman.cli.table_output import build_table
 from dragoman.cli.training_display import TerminalReporter, show_line
 from dragoman.cli.verb_command import Outcome
 from dragoman.errors import ConfigError, RunError, quote
+from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -113,7 +114,7 @@ def _print(result: DemoResult, folder: RunFolder) -> None:
     console.print(build_table(("family", "right", "of"), rows, title="exactly right by family", right=("right", "of")))
     minutes = folder.read_scores().get("seconds", 0.0) / 60
     console.print(
-        f"\n{result.exact.value:.1f} % of {len(result.examples):,} held-out phrases exactly right, "
+        f"\n{result.exact.value:.1f} % of {counted(len(result.examples), 'held-out phrases')} exactly right, "
         f"BLEU {result.bleu.value:.1f}, after {minutes:.1f} minutes of training\n[dim]{result.bleu.signature}[/dim]",
         highlight=False,
         soft_wrap=True,

@@ -13,6 +13,7 @@ from dragoman.cli.options import LOADING, OutputDir, RunArgument, config_options
 from dragoman.cli.verb_command import Outcome
 from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import quote
+from dragoman.number_words import counted
 
 
 @shared_options(LOADING, into="loading")
@@ -46,7 +47,8 @@ def distill(
     with text_io.read_with_progress(source, output=output_dir) as texts:
         written = write_distilled(output_dir, texts, beam_search_rewriter(translator, config), origin=origin)
     text = (
-        f"{output_dir}: {written.pairs:,} pairs; left out {written.left_out:,} texts. Train a student with: "
+        f"{output_dir}: {counted(written.pairs, 'pairs')}; left out {counted(written.left_out, 'texts')}. Train a "
+        f"student with: "
         f"dragoman train --source {quote(output_dir / SOURCE)} --target {quote(output_dir / TARGET)} --output-dir RUN"
     )
     return Outcome(lambda: {"path": str(output_dir), **asdict(written)}, lambda: messages.say(text))

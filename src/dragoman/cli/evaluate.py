@@ -28,6 +28,7 @@ from dragoman.data.augmentation import Perturbation, perturb_text
 from dragoman.data.readers.line_reader import SAMPLE, ReadWarnings, tabs_note
 from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import ConfigError, DataError, quote
+from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,7 +134,7 @@ def _translate(
         given_sentences = sentences
         sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(given_sentences)]
         changed = sum(one != other for one, other in zip(sentences, given_sentences, strict=True))
-        messages.say(f"{perturb}: changed {changed:,} of {len(sentences):,} sentences before the translation")
+        messages.say(f"{perturb}: changed {changed:,} of {counted(len(sentences), 'sentences')} before the translation")
     heads = None if features is None else list(read_heads(sentences, features[0], name=features[1]))
     translator = load_as(Translator, run, **loading)
     config = replace_options(translator.config, decoding, where="evaluate")
@@ -231,7 +232,7 @@ def _print_scores(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -
     if columns:
         print("\t".join(["line", *(score.metric for score in scores)]))
         for line, row in enumerate(zip(*columns, strict=True), start=1):
-            print("\t".join([str(line), *(f"{score.value:.2f}" for score in row)]))
+            print("\t".join([str(line), *(f"{score.value:z.2f}" for score in row)]))
         print()
-    rows = [(score.metric, f"{score.value:.2f}", score.signature) for score in scores]
+    rows = [(score.metric, f"{score.value:z.2f}", score.signature) for score in scores]
     print_whole(Console(), build_table(("metric", "score", "signature"), rows, right=("score",)))

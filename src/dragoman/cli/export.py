@@ -12,6 +12,7 @@ from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.shortlist import ShortlistConfig
 from dragoman.errors import ConfigError, quote
+from dragoman.number_words import counted
 
 StoredType = Annotated[
     Literal["float32", "bfloat16", "int8"], typer.Option("--compute-type", help="Number format of the weights.")
@@ -49,7 +50,7 @@ def export(
     text += f" ({result.before / MEBIBYTE:.1f} MiB in the run)"
     if result.pairs is not None:
         text += (
-            f"\n{output_dir}: shortlist learned from {result.pairs:,} pairs. "
+            f"\n{output_dir}: shortlist learned from {counted(result.pairs, 'pairs')}. "
             f"Use it with: dragoman translate {quote(output_dir)} --shortlist"
         )
     task = RunFolder(output_dir).read_raw_config().get("task", DEFAULT_TASK)

@@ -11,6 +11,7 @@ from dragoman.cli.options import RunArgument
 from dragoman.cli.table_output import build_table
 from dragoman.cli.verb_command import Outcome
 from dragoman.decoding.config import DecodingConfig
+from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,8 +70,8 @@ def info(run: RunArgument) -> Outcome:
 def _describe_progress(folder: RunFolder, training: Mapping[str, Any]) -> str:
     """Return how long an unfinished training is and what is saved of it, and the commands that finish it."""
     limits = {"steps": training.get("max_steps"), "epochs": training.get("max_epochs")}
-    length = " or ".join(f"{limit:,} {unit}" for unit, limit in limits.items() if limit is not None)
-    steps = f"{folder.last_step() or 0:,} steps of {length or 'the training'} are done and saved"
+    length = " or ".join(counted(limit, unit) for unit, limit in limits.items() if limit is not None)
+    steps = f"{counted(folder.last_step() or 0, 'steps')} of {length or 'the training'} are done and saved"
     return f"{steps}. {folder.how_to_finish()}"
 
 
@@ -100,10 +101,11 @@ def _print_result(result: dict[str, Any], *, unit: str) -> None:
     console = Console(highlight=False)
     if result:
         console.print(
-            f"trained {result['steps']:,} steps on {result['tokens']:,} {unit} in {result['seconds'] / 60:.1f} min; "
+            f"trained {counted(result['steps'], 'steps')} on {counted(result['tokens'], unit)} in "
+            f"{result['seconds'] / 60:.1f} min; "
             f"weights: {result['weights']}"
         )
     for name, scores in result.get("scores", {}).items():
         for score in scores:
-            text = f"{name}: {score['metric']} {score['value']:.2f}  [dim]{score['signature']}[/dim]"
+            text = f"{name}: {score['metric']} {score['value']:z.2f}  [dim]{score['signature']}[/dim]"
             console.print(text, soft_wrap=True)

@@ -113,8 +113,8 @@ def _print_checks(checks: Sequence[ScoreCheck]) -> None:
     rows = []
     for check in checks:
         one = check.expected
-        values = " ".join(f"{value:.2f}" for value in check.values)
-        mean = f"{check.mean:.2f} (mean of {values})" if len(check.values) > 1 else values
+        values = " ".join(f"{value:z.2f}" for value in check.values)
+        mean = f"{check.mean:z.2f} (mean of {values})" if len(check.values) > 1 else values
         expected = f"{one.value:g} ± {one.tolerance:g}"
         rows.append((one.set, one.metric, expected, mean, "yes" if check.passed else "no", check.signature))
     print_whole(Console(), build_table(("set", "metric", "expected", "found", "holds", "signature"), rows))

@@ -14,6 +14,7 @@ from dragoman.cli.load_run import load_as
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import ConfigError, DataError
+from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,8 +116,8 @@ def _perplexity_line(found: Perplexity, format_: options.TextFormat) -> str:
         numbers = {name: getattr(found, name) for name in names}
         return json.dumps({name: number if math.isfinite(number) else None for name, number in numbers.items()})
     return (
-        f"perplexity {found.perplexity:,.4f}: {found.nats_per_token:.4f} nats per token, {found.bits_per_byte:.4f} "
-        f"bits per byte, {found.tokens:,} tokens with end symbols"
+        f"perplexity {found.perplexity:,.4f}: {found.nats_per_token:z.4f} nats per token, {found.bits_per_byte:z.4f} "
+        f"bits per byte, {counted(found.tokens, 'tokens with end symbols', 'token with end symbols')}"
     )
 
 
@@ -129,7 +130,7 @@ def _score_lines(scored: Iterator[Hypothesis], totals: dict[str, float], format_
             row = {"line": number, "log_prob": one.log_prob, "score": one.score, "tokens": one.length}
             yield json.dumps(row | {"token_log_probs": list(one.token_log_probs)})
         else:
-            yield f"{one.log_prob:.6f}\t{one.score:.6f}"
+            yield f"{one.log_prob:z.6f}\t{one.score:z.6f}"
 
 
 def _describe_totals(lines: float, tokens: float, log_prob: float) -> str:
@@ -140,6 +141,7 @@ def _describe_totals(lines: float, tokens: float, log_prob: float) -> str:
         return "0 lines"
     mean = log_prob / tokens
     return (
-        f"{lines:,} lines, {tokens:,} tokens with end symbols: log-probability {log_prob:,.3f}, {mean:.4f} per token, "
+        f"{counted(lines, 'lines')}, {counted(tokens, 'tokens with end symbols', 'token with end symbols')}: "
+        f"log-probability {log_prob:z,.3f}, {mean:z.4f} per token, "
         f"perplexity {perplexity(-mean):,.4f}"
     )

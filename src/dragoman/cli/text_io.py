@@ -18,6 +18,7 @@ from dragoman.data.readers import line_reader
 from dragoman.data.readers.conllu import read_heads
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.errors import ConfigError, DataError, StoppedError
+from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -86,7 +87,7 @@ def read_all(name: str, *, expected: int | None = None, columns: bool = False) -
     texts = list(read_input(name, warnings, columns=columns))
     report_repairs(warnings)
     if not texts:
-        lines = "" if expected is None else f", and {expected:,} lines are expected"
+        lines = "" if expected is None else f", and {counted(expected, 'lines are', 'line is')} expected"
         raise DataError(f"{name}: is empty{lines}. Give a file with one text per line.")
     return texts
 
@@ -155,8 +156,7 @@ def write_lines(
     messages.summarize_warnings(count)
     report_repairs(warnings)
     if output != STANDARD:
-        counted = f"{count:,} {unit if count != 1 else unit[:-1]}"
-        messages.say(f"{output}: {counted}{', which replaced the former file' if replaced else ''}")
+        messages.say(f"{output}: {counted(count, unit)}{', which replaced the former file' if replaced else ''}")
 
 
 def _keep_written(stream: TextIO, output: Path, count: int, unit: str) -> str:
@@ -165,9 +165,9 @@ def _keep_written(stream: TextIO, output: Path, count: int, unit: str) -> str:
     written, kept = Path(stream.name), output.with_name(f"{output.name}.partial")
     unchanged = f"{output} is {'unchanged' if output.exists() else 'not written'}"
     if not count or kept.exists() or not written.is_file() or written == output:
-        return f"{count:,} {unit}; {unchanged}."
+        return f"{counted(count, unit)}; {unchanged}."
     written.rename(kept)
-    return f"{count:,} {unit}, which are in {kept}; {unchanged}."
+    return f"{counted(count, unit)}, kept in {kept}; {unchanged}."
 
 
 def _stopped(stop: BaseException, message: str) -> StoppedError:

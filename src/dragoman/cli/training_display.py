@@ -106,7 +106,7 @@ def show_cleaning(report: CleaningReport) -> None:
 def show_result(result: TrainingResult) -> None:
     """Print the scores, and the command that uses the run."""
     rows = [
-        (name, score.metric, f"{score.value:.2f}", Text(score.signature, style="dim"))
+        (name, score.metric, f"{score.value:z.2f}", Text(score.signature, style="dim"))
         for name, scores in result.scores.items()
         for score in scores
     ]
@@ -188,7 +188,7 @@ class TrainingDisplay:
         self._total, self._last_line = event.total_steps, time.monotonic()
         self._since = (event.step, self._last_line)
         beginning = f"continuing after step {event.step:,}" if event.step else "starting"
-        show_line(f"{beginning}: {event.num_parameters:,} parameters, {event.total_steps:,} steps")
+        show_line(f"{beginning}: {event.num_parameters:,} parameters, {counted(event.total_steps, 'steps')}")
         self._task = self._bar.add_task("training", total=event.total_steps, completed=event.step, facts="")
 
     def _advance(self, step: int) -> None:

@@ -82,9 +82,9 @@ def _text_lines(found: Iterator[Sequence[Translation]], n_best: int, scores: boo
         for one in translations:
             text = text_io.one_line(one.text)  # output lines stay aligned with input lines
             if n_best > 1:
-                rows.append(f"{number} ||| {text} ||| log_prob= {one.log_prob:.6f} ||| {one.score:.6f}")
+                rows.append(f"{number} ||| {text} ||| log_prob= {one.log_prob:z.6f} ||| {one.score:z.6f}")
             else:
-                rows.append(f"{one.score:.6f}\t{one.log_prob:.6f}\t{text}" if scores else text)
+                rows.append(f"{one.score:z.6f}\t{one.log_prob:z.6f}\t{text}" if scores else text)
         yield "\n".join(rows)
 
 

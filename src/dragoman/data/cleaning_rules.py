@@ -10,6 +10,7 @@ from dragoman.config import Config
 from dragoman.data.fingerprints import text_hash
 from dragoman.data.readers.parallel import Example
 from dragoman.errors import DataError
+from dragoman.number_words import counted
 
 MAX_SAMPLES = 3
 SAMPLE_CHARACTERS = 80
@@ -157,7 +158,7 @@ def require_examples(report: CleaningReport, *, where: str, minimum: int = MIN_E
     results = report.rules.values()
     causes = ", ".join(f"{result.count:,} {result.rule}" for result in results if result.count and result.removed)
     raise DataError(
-        f"{where}: {report.kept:,} of {report.read:,} examples are left after cleaning"
+        f"{where}: {report.kept:,} of {counted(report.read, 'examples are', 'example is')} left after cleaning"
         f"{f' ({causes})' if causes else ''}; training needs at least {minimum}: give more text, or relax data.cleaning"
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dragoman.errors import DataError
+from dragoman.number_words import counted
 
 Links = frozenset[tuple[int, int]]
 """Pairs (source word, target word), each counted from 0."""
@@ -57,7 +58,8 @@ def alignment_scores(predicted: Sequence[Iterable[tuple[int, int]]], gold: Seque
     """
     if len(predicted) != len(gold) or not gold:
         raise DataError(
-            f"links of {len(predicted):,} sentences, but gold links of {len(gold):,}; give both for each sentence"
+            f"links of {counted(len(predicted), 'sentences')}, but gold links of {len(gold):,}; give both for each "
+            f"sentence"
         )
     pairs = [(frozenset(links), reference) for links, reference in zip(predicted, gold, strict=True)]
     links = sum(len(own) for own, _ in pairs)

@@ -12,6 +12,7 @@ from typing import final
 
 from dragoman.errors import DataError
 from dragoman.evaluation.metrics import Baseline, Score
+from dragoman.number_words import counted
 
 
 @final
@@ -84,7 +85,8 @@ def confusion_matrix(
     """
     if len(predicted) != len(expected):
         raise DataError(
-            f"{len(predicted):,} predicted labels for {len(expected):,} examples; give as many labels as examples"
+            f"{counted(len(predicted), 'predicted labels')} for {counted(len(expected), 'examples')}; give as many "
+            f"labels as examples"
         )
     if not expected:
         raise DataError("there are no examples to score; give one label per line")

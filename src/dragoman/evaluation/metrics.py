@@ -22,6 +22,7 @@ from sacrebleu.metrics.ter import TER
 from dragoman.config import Config
 from dragoman.errors import ConfigError, DataError, MissingExtraError
 from dragoman.html_tables import html_table
+from dragoman.number_words import counted
 
 Tokenization = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"]
 RougeVariant = Literal["1", "2", "L", "Lsum"]
@@ -235,14 +236,14 @@ class Score:
     baseline: Baseline | None = None
 
     def __str__(self) -> str:
-        return f"{self.metric}|{self.signature} = {self.value:.2f} {self.detail}".rstrip()
+        return f"{self.metric}|{self.signature} = {self.value:z.2f} {self.detail}".rstrip()
 
     def __repr__(self) -> str:
-        return f"Score({self.metric} = {self.value:.2f})"
+        return f"Score({self.metric} = {self.value:z.2f})"
 
     def _repr_html_(self) -> str:
         header = ["metric", "score", "signature", "detail"]
-        return html_table(header, [[self.metric, f"{self.value:.2f}", self.signature, self.detail]])
+        return html_table(header, [[self.metric, f"{self.value:z.2f}", self.signature, self.detail]])
 
 
 def corpus_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], metric: Metric) -> Score:
@@ -275,7 +276,7 @@ def check_aligned(
     for name, sentences in zip(others, references, strict=True):
         if len(sentences) != len(hypotheses):
             raise DataError(
-                f"{name}: {len(sentences):,} sentences, but {first} has {len(hypotheses):,}; "
+                f"{name}: {counted(len(sentences), 'sentences')}, but {first} has {len(hypotheses):,}; "
                 "give files that match line by line"
             )
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from dragoman.errors import DataError
 from dragoman.evaluation.metrics import Score
+from dragoman.number_words import counted
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -42,7 +43,8 @@ def span_scores(answers: Sequence[str], references: Sequence[Sequence[str]]) -> 
     """
     if len(answers) != len(references):
         raise DataError(
-            f"{len(answers):,} answers for {len(references):,} questions; give as many answers as questions"
+            f"{counted(len(answers), 'answers')} for {counted(len(references), 'questions')}; give as many answers as "
+            f"questions"
         )
     if not answers:
         raise DataError("there are no questions to score; give at least one")

@@ -35,7 +35,7 @@ def reasons_against(scores: Sequence[Score]) -> list[str]:
     if any(_is_better(score, limit.value) for score, limit in judged):
         return []
     return [
-        f"{score.metric} is {score.value:.2f}, useful models have {limit.value:.4g} or "
+        f"{score.metric} is {score.value:z.2f}, useful models have {limit.value:.4g} or "
         f"{'more' if score.higher_is_better else 'less'}: {limit.reason}"
         for score, limit in judged
     ]

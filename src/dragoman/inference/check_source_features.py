@@ -7,6 +7,7 @@ from typing import TypeVar
 from dragoman.data.readers.conllu import Heads, find_tree_error
 from dragoman.errors import DataError, DragomanError
 from dragoman.inference.length_batches import require_iterable
+from dragoman.number_words import counted
 
 _T = TypeVar("_T")
 TextFeatures = Sequence[Sequence[int]]
@@ -31,7 +32,8 @@ def check_source_features(
         raise DataError("source features have no effect on this model, which has no tree positions. Leave them out.")
     if len(source_features) != len(texts):
         raise DataError(
-            f"{len(texts)} texts but {len(source_features)} trees, from line {first_line} on; give one for each"
+            f"{counted(len(texts), 'texts')} but {len(source_features)} trees, from line {first_line} on; give one "
+            f"for each"
         )
     trees = [tuple(heads) for heads in source_features]
     for line, (text, heads) in enumerate(zip(texts, trees, strict=True), start=first_line):
@@ -68,4 +70,4 @@ def read_chunks(
     if reading_error is not None:
         raise reading_error
     if features is not None and next(features, None) is not None:
-        raise DataError(f"more trees than the {first_line - 1} texts; give one for each")
+        raise DataError(f"more trees than the {counted(first_line - 1, 'texts')}; give one for each")

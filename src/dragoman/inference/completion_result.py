@@ -38,7 +38,7 @@ class Completion:
         return self.text
 
     def __repr__(self) -> str:
-        return f"Completion(text={self.text!r}, score={self.score:.4f}, finish_reason={self.finish_reason!r})"
+        return f"Completion(text={self.text!r}, score={self.score:z.4f}, finish_reason={self.finish_reason!r})"
 
     def _repr_html_(self) -> str:
         header = ["prompt", "completion", "score", "finish reason"]

@@ -40,6 +40,7 @@ from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
 from dragoman.inference.prompts import GenerationWarning, Prompt, encode_prompts
 from dragoman.inference.scheduler import Request
 from dragoman.models.special_symbols import BOS, EOS
+from dragoman.number_words import counted
 
 _DEFAULT_CONFIG = SamplingConfig()
 MAX_SAMPLES = MAX_BEAM_SIZE
@@ -421,7 +422,9 @@ class Generator:
 
     def _scoring_texts(self, texts: list[str], prompts: list[str] | None) -> list[ScoringText]:
         if self.pairs and (prompts is None or len(prompts) != len(texts)):
-            raise DataError(f"{len(texts)} texts but {len(prompts or ())} prompts; this model needs one for each")
+            raise DataError(
+                f"{counted(len(texts), 'texts')} but {len(prompts or ())} prompts; this model needs one for each"
+            )
         if not self.pairs and prompts is not None:
             raise DataError("this model continues texts and has no separate prompts; leave prompts out")
         encoded = self.tokenizer.target.encode_batch(texts)

@@ -33,7 +33,7 @@ class Translation:
         return self.hypothesis.log_prob
 
     def __repr__(self) -> str:
-        return f"Translation(text={self.text!r}, score={self.score:.4f})"
+        return f"Translation(text={self.text!r}, score={self.score:z.4f})"
 
 
 class TranslationResult(tuple[Translation, ...]):
@@ -66,7 +66,7 @@ class TranslationResult(tuple[Translation, ...]):
 
     def __repr__(self) -> str:
         more = f", n_best={len(self)}" if len(self) > 1 else ""
-        return f"TranslationResult(text={self.text!r}, score={self.score:.4f}{more})"
+        return f"TranslationResult(text={self.text!r}, score={self.score:z.4f}{more})"
 
     def _repr_html_(self) -> str:
         rows = [(rank, one.text, one.score) for rank, one in enumerate(self, start=1)]

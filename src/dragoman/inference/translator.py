@@ -43,6 +43,7 @@ from dragoman.inference.text_segmentation import (
 )
 from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning, join_translations
 from dragoman.models.special_symbols import EOS
+from dragoman.number_words import counted
 
 _DEFAULT_CONFIG = DecodingConfig()
 MAX_SEGMENT_LENGTH = 512
@@ -263,7 +264,8 @@ class Translator:
         sources, targets = text_list(sources, name="sources"), text_list(targets, name="targets")
         if len(sources) != len(targets):
             raise DataError(
-                f"{len(sources)} sources but {len(targets)} targets, from line {first_line} on; give one for each"
+                f"{counted(len(sources), 'sources')} but {len(targets)} targets, from line {first_line} on; give one "
+                f"for each"
             )
         trees = self._check_features(sources, source_features, first_line)
         source_ids = self.tokenizer.source.encode_batch(sources)

@@ -292,6 +292,7 @@ def _attributions(
         error = completeness_error(query, values)
         note = (
             f"Integrated over {points} points from unknown symbols to this text. Each row should sum to the difference "
-            f"of the log-probabilities; the error is {error.mean():.2f} nats on average and {error.max():.2f} at most."
+            f"of the log-probabilities; the error is {error.mean():z.2f} nats on average and {error.max():z.2f} at "
+            f"most."
         )
         yield "integrated gradients", Contributions(values, rows, columns, note)

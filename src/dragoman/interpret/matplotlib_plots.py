@@ -103,7 +103,7 @@ def plot_per_head(
     _show(axes, values, rows=layers, columns=heads, title=title, limits=limits)
     for (layer, head), value in np.ndenumerate(values.numpy()):
         color = "white" if abs(value) / largest > 0.6 else "black"
-        axes.text(head, layer, f"{value:.2f}", ha="center", va="center", color=color)
+        axes.text(head, layer, f"{value:z.2f}", ha="center", va="center", color=color)
     axes.tick_params(axis="x", rotation=0)
     return axes
 

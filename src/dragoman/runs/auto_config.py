@@ -14,6 +14,7 @@ from dragoman.data.datasets.text import prepare_text
 from dragoman.data.preprocessing.pipeline import PreparedData, prepare_data
 from dragoman.data.tokenizers import BpeConfig, UnigramConfig
 from dragoman.errors import ConfigError
+from dragoman.number_words import counted
 from dragoman.profiling.measured_memory import available_bytes, format_bytes, resident_bytes
 from dragoman.profiling.training_plan import RESERVE, Plan, build_plan, max_batch_tokens
 from dragoman.profiling.training_profile import Profile, ProfileRequest, run_profiler
@@ -104,7 +105,7 @@ def auto_configure(
     experiment = apply_first_preset(tree)
     report(READING_MESSAGE)
     data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)
-    split = Choice("data.valid_size", f"{len(data.valid):,} pairs", "no validation set was given")
+    split = Choice("data.valid_size", counted(len(data.valid), "pairs"), "no validation set was given")
     return _apply_new(tree, experiment, translation_choices(tree, experiment, corpus_size(data), device), split)
 
 
@@ -160,7 +161,7 @@ def translation_choices(
         preset, reason = eligible[0], f"model.kind is {experiment.model.kind}"
     else:
         preset = _choose_preset(size.pairs, large=large)
-        reason = f"{size.pairs:,} pairs of about {size.tokens // size.pairs} tokens on {device.type}"
+        reason = f"{counted(size.pairs, 'pairs')} of about {size.tokens // size.pairs} tokens on {device.type}"
     yield Choice("preset", preset, reason)
     if isinstance(experiment.tokenizer, BpeConfig | UnigramConfig):
         yield Choice("tokenizer.vocab_size", vocab_size_for(size.pairs), "a third of the pairs, 1,000 to 32,000")

@@ -12,6 +12,7 @@ from dragoman.config_trees import Tree, get_value, merge, nest
 from dragoman.data.readers.parallel import is_glob
 from dragoman.data.readers.recognize_format import TextFormat, recognize_corpus, recognize_pairs, recognize_text
 from dragoman.errors import ConfigError, Problem, RunError, nearest
+from dragoman.number_words import counted
 from dragoman.option_synonyms import suggest_keys
 from dragoman.runs.folder import RunFolder, without_format
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree, presets_for_kind
@@ -156,7 +157,7 @@ def lengthen(folder: RunFolder, experiment: Experiment, changes: Tree) -> Experi
         end = "" if folder.is_finished() else f", or --max-steps {progress.step} to end the training here"
         raise ConfigError(
             f"training.{key} = {getattr(longer.training, key):,}: {folder.path} has reached it after "
-            f"{progress.step:,} steps. Give a larger number{end}."
+            f"{counted(progress.step, 'steps')}. Give a larger number{end}."
         )
     return longer
 

@@ -31,6 +31,7 @@ from dragoman.interpret.explain_task_heads import explain_answer, explain_label,
 from dragoman.interpret.explain_text import Explanation, explain_continuation, explain_translation
 from dragoman.interpret.simulated_quantization import round_activations
 from dragoman.models.weight_quantization import ComputeType
+from dragoman.number_words import counted
 from dragoman.profiling.memory_and_time_estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load_cpu_backend, load_torch_model
@@ -66,7 +67,7 @@ class InspectionRequest:
                 raise DataError(f"{option} has no effect on a run of this task. Leave it out.")
             if given is not None and len(given) != len(self.texts):
                 raise DataError(
-                    f"{len(self.texts)} texts but {len(given)} {name.replace('_', ' ')}. Give one for each."
+                    f"{counted(len(self.texts), 'texts')} but {len(given)} {name.replace('_', ' ')}. Give one for each."
                 )
 
     def target(self, number: int) -> str | None:
@@ -310,7 +311,7 @@ def _describe_run(
     yield "model", describe_model(folder.read_config().model)
     yield "parameters", f"{count_parameters(as_module(run.model)):,}"
     for name, scores in folder.read_scores().get("scores", {}).items():
-        yield from ((f"{score['metric']} ({name})", f"{score['value']:.1f}") for score in scores[:1])
+        yield from ((f"{score['metric']} ({name})", f"{score['value']:z.1f}") for score in scores[:1])
     if on_cpu_backend:
         yield "translation, beam and probabilities", f"computed by the CPU backend in {stored}"
         yield "other numbers", f"computed in float32 from inputs rounded to {stored} like those of the CPU backend"

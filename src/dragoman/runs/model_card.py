@@ -84,11 +84,13 @@ class TrainingResult:
 
     def _repr_html_(self) -> str:
         rows = [
-            (name, score.metric, f"{score.value:.2f}", score.signature)
+            (name, score.metric, f"{score.value:z.2f}", score.signature)
             for name, scores in self.scores.items()
             for score in scores
         ]
-        took = f"{self.path}: {self.steps:,} steps in {self.seconds / 60:.1f} minutes; weights: {self.selected}"
+        took = (
+            f"{self.path}: {counted(self.steps, 'steps')} in {self.seconds / 60:.1f} minutes; weights: {self.selected}"
+        )
         return f"<p>{escape(took)}</p>{html_table(['set', 'metric', 'score', 'signature'], rows)}"
 
     @overload
@@ -103,7 +105,7 @@ class TrainingResult:
 
 
 def _short(score: Score) -> str:
-    return f"{score.metric} {score.value:.2f}"
+    return f"{score.metric} {score.value:z.2f}"
 
 
 def _low_score_note(result: TrainingResult, task: TaskDescription, *, run: str) -> str | None:
@@ -131,7 +133,8 @@ def write_model_card(
         _data_section(data),
         "## Model",
         f"{model}; {_describe_vocabulary(data.tokenizer)}.",
-        f"Trained for {result.steps:,} steps on {result.tokens:,} {task.loss_unit} in {result.seconds / 60:.1f} "
+        f"Trained for {counted(result.steps, 'steps')} on {counted(result.tokens, task.loss_unit)} in "
+        f"{result.seconds / 60:.1f} "
         f"minutes; the weights are: {result.selected}, selected on the validation set.",
         _describe_training(folder),
     ]
@@ -175,7 +178,7 @@ def summarize_model(folder: RunFolder) -> ModelSummary:
 
 def _score_table(result: TrainingResult) -> str:
     rows = [
-        f"| {name} | {score.metric} | {score.value:.2f} | `{score.signature.replace('|', ESCAPED_BAR)}` |"
+        f"| {name} | {score.metric} | {score.value:z.2f} | `{score.signature.replace('|', ESCAPED_BAR)}` |"
         for name, scores in result.scores.items()
         for score in scores
     ]

@@ -26,6 +26,7 @@ from dragoman.interpret.attention_recorder import as_module, eval_mode, pad_sequ
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.models.weight_storage import save_tensors, set_weights
+from dragoman.number_words import counted
 from dragoman.profiling.memory_and_time_estimate import count_parameters
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
@@ -103,7 +104,8 @@ def _write_origin(
     write_atomically(
         pruned_folder.model_card,
         f"# {name}\n\n{origin['run']} without the {result.heads[0] - result.heads[1]} of its {result.heads[0]} "
-        f"attention heads that matter least on {pairs:,} pairs: {result.parameters[1]:,} parameters instead of "
+        f"attention heads that matter least on {counted(pairs, 'pairs')}: {result.parameters[1]:,} parameters instead "
+        f"of "
         f"{result.parameters[0]:,}. It was neither trained again nor scored.\n\n## Use\n\n"
         f"```\ndragoman translate {name} --input FILE\n```\n",
     )

@@ -20,6 +20,7 @@ from dragoman.inference.length_batches import InputWarning
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.models.factory import build_decoder_only, build_encoder_only
 from dragoman.models.task_heads import Backbone, DecoderOnlyBackbone, ModelWithHead, build_head
+from dragoman.number_words import counted
 from dragoman.tasks import task
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, ReaderModelConfig, TaggingConfig
@@ -164,7 +165,7 @@ class HeadTask:
     def _notes(self, train: Any, valid: Any) -> Iterator[str]:
         """Yield remarks on truncated training examples, and on validation units with unknown labels."""
         if train.num_truncated:
-            yield f"{train.num_truncated:,} training {self.plural} are truncated to {self.limit:,} tokens"
+            yield f"truncated to {self.limit:,} tokens: {counted(train.num_truncated, f'training {self.plural}')}"
         if self.labels_of is not None and valid.num_unknown:
             yield (
                 f"{valid.num_unknown:,} validation {self.description.unit} have a label without training examples and "

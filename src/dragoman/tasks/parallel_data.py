@@ -19,6 +19,7 @@ from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
+from dragoman.number_words import counted
 from dragoman.tasks import task
 
 
@@ -95,7 +96,7 @@ def prepare_parallel_data(
             *texts.notes,
             *_length_notes(texts, train, valid, valid_limits),
         ),
-        summary=task.describe_sizes(f"{len(train):,} pairs", len(texts.valid), num_test),
+        summary=task.describe_sizes(counted(len(train), "pairs"), len(texts.valid), num_test),
         tokens_per_epoch=_tokens_per_epoch(train, corpus_weights, decoder_only=decoder_only),
         describe_rows=partial(_describe_rows, texts, train),
         cleaning_report=texts.report,
@@ -112,9 +113,11 @@ def prepare_parallel_data(
 
 def _length_notes(texts: PreparedData, train: TokenStore, valid: TokenStore, limits: LengthLimits) -> Iterator[str]:
     if missing := len(texts.valid) - len(valid):
-        yield f"{missing:,} validation pairs are longer than {limits} tokens and are left out of the validation loss"
+        longer = f"longer than {limits} tokens and left out of the validation loss"
+        yield counted(missing, f"validation pairs are {longer}", f"validation pair is {longer}")
     if skipped := len(texts.train) - len(train):
-        yield f"{skipped:,} pairs exceed the length limits and are left out"
+        many, one = "pairs exceed the length limits and are left out", "pair exceeds the length limits and is left out"
+        yield counted(skipped, many, one)
 
 
 def _tokens_per_epoch(train: TokenStore, weights: CorpusWeights | None, *, decoder_only: bool) -> int:

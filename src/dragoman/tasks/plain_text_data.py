@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dragoman.data.datasets.text import DocumentRange, DocumentStore, TextDataConfig, prepare_text, tokenize_documents
 from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
+from dragoman.number_words import counted
 from dragoman.tasks import task
 
 MAX_COUNTED_TOKENS = 10_000_000
@@ -68,7 +69,7 @@ def prepare_text_data(
     documents = {name: part for name, part in sets.items() if part is not None}
     stores = {name: tokenize_documents(part, tokenizer, task.cache_dir()) for name, part in documents.items()}
     train, test = stores["train"], stores.get("test")
-    size = f"{train.tokens:,} tokens of {len(train):,} document{'' if len(train) == 1 else 's'}"
+    size = f"{train.tokens:,} tokens of {counted(len(train), 'documents')}"
 
     def describe_rows(rows: Sequence[int]) -> str:
         lines = dict.fromkeys(int(train.origins[row]) for row in rows)

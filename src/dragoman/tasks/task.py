@@ -14,6 +14,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
 from dragoman.models.weight_quantization import SCALE_SUFFIX
 from dragoman.models.weight_storage import load_tensors, set_weights
+from dragoman.number_words import counted, singular
 from dragoman.tasks.build_training import TrainingSetup
 
 _N = TypeVar("_N", bound=nn.Module)
@@ -89,7 +90,8 @@ class CorpusAdvice:
 
     def notes(self, count: int, unit: str) -> tuple[str, ...]:
         """Return a note on the number of training examples if they are too few."""
-        few = f"{count:,} {unit} for training are few: {self.outlook}. {self.remedy}"
+        number = counted(count, f"{unit} for training are", f"{singular(unit)} for training is")
+        few = f"{number} few: {self.outlook}. {self.remedy}"
         return () if count >= self.enough else (few,)
 
 

@@ -177,7 +177,7 @@ CASES = {
     "evaluate --reference missing.de --hypothesis train.de": ("missing.de",),
     "evaluate --reference train.de --hypothesis short.en": ("train.de", "short.en"),
     "evaluate --reference empty.txt --hypothesis empty.txt": ("empty.txt",),
-    "evaluate --reference train.de --hypothesis empty.txt": ("empty.txt: is empty, and ", " lines are expected"),
+    "evaluate --reference train.de --hypothesis empty.txt": ("empty.txt: is empty, and ", " expected"),
     "evaluate --refs train.de --hypothesis train.de": ("--reference",),
     "evaluate --reference train.de --hyp train.de": ("--hypothesis",),
     "evaluate translator --reference train.de": ("--source",),

@@ -71,15 +71,13 @@ def stopping(stop: BaseException, *lines: str):
 def test_a_stopped_output_keeps_its_lines_in_a_file_of_their_own(stop, number, tmp_path):
     output = tmp_path / "output.txt"
     output.write_text("before\n", encoding="utf-8")
-    with pytest.raises(
-        StoppedError, match=r"Stopped after 2 lines, which are in .*\.partial; .* is unchanged"
-    ) as found:
+    with pytest.raises(StoppedError, match=r"Stopped after 2 lines, kept in .*\.partial; .* is unchanged") as found:
         text_io.write_lines(stopping(stop, "a", "b"), str(output), ReadWarnings())
     assert found.value.signal_number == number
     assert output.read_text(encoding="utf-8") == "before\n"
     assert (tmp_path / "output.txt.partial").read_text(encoding="utf-8") == "a\nb\n"
     assert len(list(tmp_path.iterdir())) == 2
-    with pytest.raises(StoppedError, match=r"Stopped after 1 lines; .* is unchanged"):  # replaces no file
+    with pytest.raises(StoppedError, match=r"Stopped after 1 line; .* is unchanged"):  # replaces no file
         text_io.write_lines(stopping(KeyboardInterrupt(), "c"), str(output), ReadWarnings())
     assert (tmp_path / "output.txt.partial").read_text(encoding="utf-8") == "a\nb\n"
 

@@ -81,7 +81,7 @@ def test_invalid_link_is_an_error_with_its_line(link):
 
 
 def test_unequal_numbers_of_sentences_are_an_error():
-    with pytest.raises(DataError, match="links of 1 sentences, but gold links of 2"):
+    with pytest.raises(DataError, match="links of 1 sentence, but gold links of 2"):
         alignment_scores([set()], [gold(set())] * 2)
 
 

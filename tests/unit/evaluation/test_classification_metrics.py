@@ -51,7 +51,7 @@ def test_table_shows_matrix_and_scores():
 @pytest.mark.parametrize(
     ("predicted", "expected", "message"),
     [
-        (["a"], ["a", "b"], "1 predicted labels for 2 examples"),
+        (["a"], ["a", "b"], "1 predicted label for 2 examples"),
         ([], [], "no examples to score"),
         (["x"], ["a"], "label 'x' is not a class; the classes are a"),
     ],

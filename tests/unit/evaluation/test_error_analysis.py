@@ -103,5 +103,5 @@ def test_no_frequency_groups_without_frequencies():
 
 
 def test_unequal_numbers_of_sentences_are_an_error():
-    with pytest.raises(DataError, match="sources: 1 sentences, but ours has 2"):
+    with pytest.raises(DataError, match="sources: 1 sentence, but ours has 2"):
         analyze_errors("ours", ["a", "b"], sources=["a"], references=["a", "b"])

@@ -122,7 +122,7 @@ def test_score_is_formatted_as_in_sacrebleu():
     [
         ([], [[]], "hypotheses: contains no sentences"),
         (["a"], [], "no reference"),
-        (["a", "b"], [["a", "b"], ["a"]], "reference 2: 1 sentences, but hypotheses has 2"),
+        (["a", "b"], [["a", "b"], ["a"]], "reference 2: 1 sentence, but hypotheses has 2"),
     ],
 )
 def test_unequal_numbers_of_sentences_are_an_error(hypotheses, references, message):

@@ -72,7 +72,7 @@ def test_details_separate_unanswerable_questions():
 
 @pytest.mark.parametrize(
     ("answers", "references", "message"),
-    [(["x"], [], "1 answers for 0 questions"), ([], [], "no questions to score")],
+    [(["x"], [], "1 answer for 0 questions"), ([], [], "no questions to score")],
 )
 def test_invalid_input_is_an_error(answers, references, message):
     with pytest.raises(DataError, match=message):

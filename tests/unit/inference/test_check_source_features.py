@@ -180,9 +180,9 @@ def test_invalid_trees_are_refused(tokenizer, texts, trees, message):
 
 def test_surplus_trees_of_a_stream_are_refused(tokenizer):
     model = translator(tokenizer)
-    with pytest.raises(DataError, match="more trees than the 1 texts"):
+    with pytest.raises(DataError, match="more trees than the 1 text"):
         list(model.translate_stream(["a"], SHORT, source_features=[(0,), (0,)]))
-    with pytest.raises(DataError, match="more trees than the 1 texts"):
+    with pytest.raises(DataError, match="more trees than the 1 text"):
         list(model.score_stream([("a", "b")], source_features=[(0,), (0,)]))
     with pytest.raises(DataError, match="2 texts but 1 trees"):
         list(model.translate_stream(["a", "b"], SHORT, source_features=[(0,)]))

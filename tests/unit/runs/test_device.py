@@ -5,6 +5,7 @@ import torch
 
 from dragoman.device import choose_device, describe_device
 from dragoman.errors import ConfigError
+from dragoman.number_words import counted
 
 
 def test_best_available_device_is_chosen(monkeypatch):
@@ -25,4 +26,4 @@ def test_unavailable_device_is_refused(name):
 
 def test_cpu_is_described_with_its_threads():
     assert choose_device("cpu") == torch.device("cpu")
-    assert describe_device(torch.device("cpu")) == f"cpu ({torch.get_num_threads()} threads)"
+    assert describe_device(torch.device("cpu")) == f"cpu ({counted(torch.get_num_threads(), 'threads')})"

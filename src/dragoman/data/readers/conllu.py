@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from dragoman.data.readers.line_reader import read_lines
 from dragoman.errors import DataError
+from dragoman.number_words import counted
 
 Heads = tuple[int, ...]
 """Head of each word of a sentence, from 1; 0 for a root. A sentence may have several roots."""
@@ -81,14 +82,16 @@ def read_heads(texts: Iterable[str], trees: Path, *, name: str) -> Iterator[Head
         tree = next(sentences, None)
         if tree is None:
             raise DataError(
-                f"{trees}: ends after {count:,} sentences, but {name}:{number} has words too; give a tree for each "
+                f"{trees}: ends after {counted(count, 'sentences')}, but {name}:{number} has words too; give a tree "
+                f"for each "
                 "line that has words"
             )
         count += 1
         yield _fit_tree(tree, words, where=f"{trees}:{tree.line}", text=f"{name}:{number}")
     if (more := next(sentences, None)) is not None:
         raise DataError(
-            f"{trees}:{more.line}: a sentence beyond the {count:,} lines of {name} that have words; give one tree per "
+            f"{trees}:{more.line}: a sentence beyond the {counted(count, 'lines')} of {name} with words; give one "
+            f"tree per "
             "line"
         )
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from dragoman.config import Config
 from dragoman.errors import DataError, MissingExtraError, describe_unreadable
+from dragoman.number_words import counted
 
 MAX_LINE_BYTES = 64 * 2**20
 """Size above which a line is refused: the file is not text in lines."""
@@ -103,7 +104,7 @@ class ReadWarnings:
         if not self.skipped_answers:
             return repairs
         count, first = len(self.skipped_answers), self.skipped_answers[0]
-        return [*repairs, f"{count:,} answers that are not at their offsets were skipped (first: {first})"]
+        return [*repairs, f"skipped {counted(count, 'answers')} not at their offsets (first: {first})"]
 
 
 def read_lines(
@@ -145,7 +146,7 @@ def split_columns(line: str, needed: int, *, where: str, keys: tuple[str, str]) 
 def require_columns(columns: Sequence[str], needed: int, *, where: str, remedy: str) -> None:
     """Raise DataError if a line has fewer columns than needed."""
     if len(columns) < needed:
-        has = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+        has = counted(len(columns), "columns")
         raise DataError(f"{where}: {has} where column {needed} is needed; {remedy}")
 
 

@@ -17,6 +17,7 @@ from dragoman.config import Config
 from dragoman.data.readers.json_fields import JsonObject, check_text, get_value, parse_object
 from dragoman.data.readers.line_reader import ReadWarnings, check_columns_differ, read_lines, split_columns
 from dragoman.errors import DataError, MissingExtraError, describe_unreadable
+from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -179,7 +180,7 @@ def is_glob(files: Files) -> bool:
 def describe_files(files: Files) -> str:
     """Return the files for messages."""
     first, *further = _as_tuple(files)
-    return f"{first} and {len(further):,} further files" if further else str(first)
+    return f"{first} and {counted(len(further), 'further files')}" if further else str(first)
 
 
 def parquet_text_columns(path: Path) -> list[str]:
@@ -222,7 +223,7 @@ def _wildcard_texts(pattern: Files, path: Path) -> tuple[str, ...]:
 
 
 def _counted(files: tuple[Path, ...]) -> str:
-    return "1 file" if len(files) == 1 else f"{len(files):,} files"
+    return counted(len(files), "files")
 
 
 def _read_shards(corpus: ParallelCorpus, warnings: ReadWarnings) -> Iterator[Iterator[_Row]]:
@@ -249,7 +250,7 @@ def _read_aligned(source: Path, target: Path, warnings: ReadWarnings) -> Iterato
             short, long = (source, target) if left is None else (target, source)
             fewer, more = (left or right)[0] - 1, last[0]
             raise DataError(
-                f"{short}:{fewer}: ends after {fewer:,} lines, but {long} has {more:,}; "
+                f"{short}:{fewer}: ends after {counted(fewer, 'lines')}, but {long} has {more:,}; "
                 "the two files must be translations of each other line by line"
             )
         yield left[0], left[1], right[1]

@@ -191,8 +191,10 @@ def _greedy_note(record: SearchRecord, tokenizer: LanguageTokenizer) -> str:
     outcome = record.tree.steps[len(path) - 1][path[-1]].outcome if path else "pruned"
     end = {"continued": "lost after", "finished": "finished at", "pruned": "pruned at"}[outcome]
     return (
-        f"Greedy search finds “{tokenizer.decode(greedy.tokens)}” with log-probability {greedy.log_prob:.4f} and score "
-        f"{greedy.score:.4f}; beam search reaches {best.log_prob:.4f} and {best.score:.4f}. The path of greedy search "
+        f"Greedy search finds “{tokenizer.decode(greedy.tokens)}” with log-probability {greedy.log_prob:z.4f} and "
+        f"score "
+        f"{greedy.score:z.4f}; beam search reaches {best.log_prob:z.4f} and {best.score:z.4f}. The path of greedy "
+        f"search "
         f"is framed; in the beam it is {end} step {len(path)}."
     )
 

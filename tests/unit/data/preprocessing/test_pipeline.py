@@ -105,7 +105,7 @@ def test_repairs_are_noted(tmp_path):
     ("pairs", "choices", "message"),
     [
         ([], {}, r"train\.en and .*train\.de\.gz: the corpus is empty"),
-        ([("dog", "Hund")], {}, "1 of 1 examples are left after cleaning; training needs at least 8"),
+        ([("dog", "Hund")], {}, "1 of 1 example is left after cleaning; training needs at least 8"),
         ([("dog", "Hund")] * 50, {}, r"1 of 50 examples are left after cleaning \(49 duplicate\)"),
         ([("word " * 100_000, "Wort")], {}, r"0 of 1 .*\(1 too long\)"),
         (numbered(0, 20), {"valid_size": 15}, "15 sources held out of 20 examples leave 5 for training"),

@@ -129,7 +129,7 @@ def test_each_line_with_words_has_a_tree(tmp_path):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["two dogs"], r"a\.conllu:6: a sentence beyond the 1 lines of a\.en that have words"),
+        (["two dogs"], r"a\.conllu:6: a sentence beyond the 1 line of a\.en with words"),
         (["two dogs", "", "sleep", "well"], r"a\.conllu: ends after 2 sentences, but a\.en:4 has words too"),
         (["", "two small dogs", "sleep"], r"a\.conllu:2: a tree of 2 words, but a\.en:2 has 3 between spaces"),
     ],

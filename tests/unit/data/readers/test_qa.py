@@ -84,7 +84,7 @@ def test_answer_off_its_offset_is_refused_or_skipped(tmp_path, text, start):
     assert [(one.id, one.accepted_answers) for one in found] == [("q1", ("Hunde",)), ("q2", ("Hunde",))]
     assert len(warnings.skipped_answers) == 2
     [sentence] = warnings.messages()
-    assert sentence.startswith("2 answers that are not at their offsets were skipped (first: ")
+    assert sentence.startswith("skipped 2 answers not at their offsets (first: ")
     assert sentence.endswith("data[0].paragraphs[0].qas[1])")
 
 

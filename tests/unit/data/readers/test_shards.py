@@ -61,9 +61,7 @@ def test_list_is_read_in_order(folder):
     placed = resolve_corpus_paths({"data": {"train": tree}}, folder)["data"]["train"]
     corpus = parse(Holder, {"corpus": placed}).corpus
     assert read(corpus) == [Example("mouse", "Maus", 1), Example("dog", "Hund", 2), Example("cat", "Katze", 3)]
-    assert corpus_name(corpus) == (
-        f"{folder}/train.1.en and 1 further files and {folder}/train.1.de and 1 further files"
-    )
+    assert corpus_name(corpus) == (f"{folder}/train.1.en and 1 further file and {folder}/train.1.de and 1 further file")
 
 
 def test_pattern_may_match_folders(tmp_path):
@@ -93,7 +91,7 @@ def test_mismatched_files_are_refused(folder):
 
 def test_shards_of_different_lengths_are_refused(folder):
     written(folder, train_0_de="Hund\n", train_1_de="Katze\nMaus\n")
-    with pytest.raises(DataError, match=r"train\.0\.de:1: ends after 1 lines, but .*train\.0\.en has 2"):
+    with pytest.raises(DataError, match=r"train\.0\.de:1: ends after 1 line, but .*train\.0\.en has 2"):
         read(ParallelFiles(source=folder / "train.*.en", target=folder / "train.*.de"))
 
 
