@@ -66,9 +66,7 @@ TextsOption = Annotated[
 ]
 PairsOption = Annotated[
     str | None,
-    typer.Option(
-        *_FLAGS["pairs"], help="Test set in one file, instead of --source and --reference: TSV, JSON lines or Parquet."
-    ),
+    typer.Option(*_FLAGS["pairs"], help="File with both sides, instead of two files: TSV, JSON lines or Parquet."),
 ]
 DECODING = (
     "beam_size",

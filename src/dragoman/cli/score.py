@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.number_words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dragoman.decoding import Hypothesis
     from dragoman.inference import Perplexity
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PerplexityFlag = Annotated[
     bool, typer.Option("--perplexity", help="Print the perplexity of a language model on the target, given the source.")
 ]
+SIDES = ("source", "target")
+"""Parameters for sources and translations in two files."""
 Documents = Literal["file", "blank_line", "line"]
 Overlap = Annotated[int | None, typer.Option(min=0, help="Tokens shared by consecutive windows.", show_default="0")]
 
@@ -35,7 +37,10 @@ def score(
     run: options.RunArgument,
     *,
     source: Annotated[Path | None, typer.Option(help="File of source segments, one per line, also compressed.")] = None,
-    target: Annotated[Path, typer.Option(help="File of translations, one per line; with --perplexity, a text file.")],
+    target: Annotated[
+        Path | None, typer.Option(help="File of translations, one per line; with --perplexity, a text file.")
+    ] = None,
+    pairs: options.PairsOption = None,
     source_features: options.SourceFeaturesOption = None,
     perplexity: PerplexityFlag = False,
     documents: Annotated[Documents | None, typer.Option(help="Separator of documents.", show_default="file")] = None,
@@ -56,58 +61,61 @@ def score(
     if perplexity:
         useless = ranking | {"ensemble": loading.get("ensemble"), "source_features": source_features}
         options.refuse(useless, "with --perplexity, which uses a language model")
-        if source is not None:
-            options.refuse({"documents": documents}, "with --source, whose lines belong to the lines of --target")
+        if source is not None or pairs is not None:
+            options.refuse({"documents": documents}, "with prompts, one for each text")
+        read = _texts_and_prompts(source, target, pairs, documents or "file", warnings)
         generator = load_as(Generator, run, **loading)
-        texts, prompts = _texts_and_prompts(source, target, documents or "file", warnings)
+        texts, prompts = read()
         found = generator.perplexity(texts, prompts=prompts, overlap=overlap or 0)
         lines = iter([_perplexity_line(found, format_)])
     else:
         options.refuse({"documents": documents, "overlap": overlap}, "without --perplexity")
-        if source is None:
-            raise ConfigError("--source is missing, and translations are scored given their sources. Give --source.")
+        given = text_io.stream_pairs(source, target, pairs, warnings, sides=SIDES)
         translator = load_as(Translator, run, **loading)
-        pairs, features = text_io.with_source_features(
-            _read_pairs(source, target, warnings), source_features, text_of=lambda pair: pair[0], name=str(source)
+        scored, features = text_io.with_source_features(
+            given, source_features, text_of=lambda pair: pair[0], name=str(source or pairs)
         )
         config = replace_options(translator.config, ranking, where="score")
         lines = _score_lines(
-            translator.score_stream(pairs, penalty=config.penalty, source_features=features), totals, format_
+            translator.score_stream(scored, penalty=config.penalty, source_features=features), totals, format_
         )
     text_io.write_lines(lines, output, warnings)
     if not perplexity:
         messages.say(_describe_totals(**totals))
 
 
-def _read_pairs(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
-    """Read the pairs as they are needed. Raises DataError before the first pair if the files do not fit each other."""
-    from dragoman.data.readers.parallel import ParallelFiles, read_corpus
-
-    files = ParallelFiles(source=source, target=target)
-    if source.is_file() and target.is_file():  # not for streams, which can be read only once
-        for _ in read_corpus(files, ReadWarnings()):
-            pass
-    return ((example.source, example.target) for example in read_corpus(files, warnings))
-
-
 def _texts_and_prompts(
-    source: Path | None, target: Path, documents: Documents, warnings: ReadWarnings
-) -> tuple[list[str], list[str] | None]:
-    """Return documents, or continuations with their prompts."""
-    from dragoman.data.readers.plain_text import TextFile, read_texts
+    source: Path | None, target: Path | None, pairs: str | None, documents: Documents, warnings: ReadWarnings
+) -> Callable[[], tuple[list[str], list[str] | None]]:
+    """Return the function that reads documents, or continuations with their prompts. Raises ConfigError without any."""
+    if source is not None or pairs is not None:
+        given = text_io.stream_pairs(source, target, pairs, warnings, sides=SIDES)
+        return lambda: _continuations(given)
+    if target is None:
+        raise ConfigError("--target is missing. Give --target FILE with the text to measure perplexity on.")
+    return lambda: (_read_documents(target, documents, warnings), None)
 
-    prompts, texts = None, list[str]()
-    if source is not None:
-        pairs = list(_read_pairs(source, target, warnings))
-        prompts, texts = [prompt for prompt, _ in pairs], [text for _, text in pairs]
-    else:
-        for passage in read_texts(TextFile(path=target, documents=documents), warnings):
-            if passage.is_first:
-                texts.append("")
-            texts[-1] += passage.text
+
+def _continuations(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """Return continuations and their prompts."""
+    found = list(pairs)
+    return [text for _, text in found], [prompt for prompt, _ in found]
+
+
+def _read_documents(target: Path, documents: Documents, warnings: ReadWarnings) -> list[str]:
+    from dragoman.data.readers.plain_text import TextFile, read_texts
+    from dragoman.data.readers.recognize_format import corpus_notes
+
+    corpus, texts = TextFile(path=target, documents=documents), list[str]()
+    for note in corpus_notes(corpus) if target.is_file() else ():  # a stream can be read only once
+        messages.say(f"note: {note}")
+    for passage in read_texts(corpus, warnings):
+        if passage.is_first:
+            texts.append("")
+        texts[-1] += passage.text
     if not texts:
         raise DataError(f"{target}: contains no text to measure perplexity on. Give another file.")
-    return texts, prompts
+    return texts
 
 
 def _perplexity_line(found: Perplexity, format_: options.TextFormat) -> str:

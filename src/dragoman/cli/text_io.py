@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from dragoman.atomic_files import new_text_file
 from dragoman.cli import messages
+from dragoman.cli.options import flag, refuse
 from dragoman.data.readers import line_reader
 from dragoman.data.readers.conllu import read_heads
 from dragoman.data.readers.line_reader import ReadWarnings
@@ -93,18 +94,42 @@ def read_all(name: str, *, expected: int | None = None, columns: bool = False) -
 
 
 def read_pairs(name: str) -> tuple[list[str], list[str]]:
-    """Read the sources and targets of a parallel corpus in one file, and report repairs. Raises DataError."""
-    from dragoman.data.readers.parallel import read_corpus
+    """Read the sources and references of a test set in one file, and report repairs. Raises DataError."""
+    warnings = ReadWarnings()
+    pairs = list(stream_pairs(None, None, name, warnings, sides=("source", "reference")))
+    report_repairs(warnings)
+    if not pairs:
+        raise DataError(f"{name}: is empty. Give a file with one pair per line.")
+    return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+def stream_pairs(
+    source: Path | None, target: Path | None, pairs: str | None, warnings: ReadWarnings, *, sides: tuple[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Read sources and targets from two files or, recognized by its content, from one; notes say what is read.
+
+    Files are read twice, to report an error before the first pair, and streams once.
+
+    `sides` are the parameters for two files, which messages name. Raises DataError, and ConfigError unless there are two
+    files or one.
+    """
+    from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, read_corpus
     from dragoman.data.readers.recognize_format import corpus_notes, recognize_pairs
 
-    corpus, warnings = recognize_pairs(Path(name), options=("--source", "--reference")), ReadWarnings()
-    examples = list(read_corpus(corpus, warnings))
-    for note in corpus_notes(corpus):
-        messages.say(f"note: {note}")
-    report_repairs(warnings)
-    if not examples:
-        raise DataError(f"{name}: is empty. Give a file with one pair per line.")
-    return [one.source for one in examples], [one.target for one in examples]
+    if pairs is not None:
+        refuse(dict(zip(sides, (source, target), strict=True)), "with --pairs, which contains both sides")
+        corpus: ParallelCorpus = recognize_pairs(Path(pairs), options=(flag(sides[0]), flag(sides[1])))
+    elif source is None or target is None:
+        missing, both = flag(sides[source is not None]), " and ".join(map(flag, sides))
+        raise ConfigError(f"{missing} is missing. Give {both}, or --pairs FILE with both sides.")
+    else:
+        corpus = ParallelFiles(source=source, target=target)
+    if pairs is not None or all(path.is_file() for path in (source, target) if path):
+        for note in corpus_notes(corpus):
+            messages.say(f"note: {note}")
+        for _ in read_corpus(corpus, ReadWarnings()):  # so that an error comes before the first result
+            pass
+    return ((example.source, example.target) for example in read_corpus(corpus, warnings))
 
 
 def with_source_features(

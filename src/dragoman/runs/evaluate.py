@@ -9,6 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from dragoman.config import Config
 from dragoman.data.readers.line_reader import read_lines
+from dragoman.data.readers.parallel import read_corpus
+from dragoman.data.readers.recognize_format import recognize_pairs
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.errors import ConfigError
 from dragoman.evaluation import (
@@ -35,20 +37,21 @@ METRIC: TypeAdapter[Metric] = TypeAdapter(Metric)
 def evaluate(
     run: str | Path,
     *,
-    source: str | Path | Iterable[str],
-    reference: str | Path | Iterable[str],
+    source: str | Path | Iterable[str] | None = None,
+    reference: str | Path | Iterable[str] | None = None,
+    pairs: str | Path | None = None,
     metrics: MetricName | Metric | Sequence[MetricName | Metric] = ("bleu", "chrf"),
     device: str | None = None,
     **decoding: Unpack[DecodingOptions],
 ) -> list[Score]:
     """Translate a test set with a run and score it against references.
 
-    `source` and `reference` are files or lists of texts; `metrics` are names such as `bleu`, `chrf`, `ter` or `exact`,
+    `source` and `reference` are files or lists of texts, or `pairs` is one file with both, in the formats of
+    `dragoman.train`; `metrics` are names such as `bleu`, `chrf`, `ter` or `exact`,
     or their configurations; `decoding` options are those of `Translator.translate`, such as `beam_size`. Raises
-    ConfigError if a metric is unknown, RunError if the run is no translator, DataError if the numbers of texts differ.
+    ConfigError if a metric is unknown or there is no test set, RunError if the run is no translator, DataError if the numbers of texts differ.
     """
-    sources, references = _read_lines(source, name="source"), _read_lines(reference, name="reference")
-    check_aligned(sources, [references], names=[str(source)[:80], str(reference)[:80]])
+    sources, references = _read_test_set(source, reference, pairs)
     configs = [_parse_metric(one) for one in ([metrics] if isinstance(metrics, str | Config) else metrics)]
     if not configs:
         raise ConfigError("metrics is empty. Name at least one, such as bleu.")
@@ -64,6 +67,21 @@ def _parse_metric(name: MetricName | Metric) -> Metric:
     except ValidationError as error:
         known = error.errors()[0].get("ctx", {}).get("expected_tags", "")
         raise ConfigError(f"metrics: {name!r} is not a metric. Choose among {known}.") from error
+
+
+def _read_test_set(
+    source: str | Path | Iterable[str] | None, reference: str | Path | Iterable[str] | None, pairs: str | Path | None
+) -> tuple[list[str], list[str]]:
+    if pairs is not None:
+        if source is not None or reference is not None:
+            raise ConfigError("pairs contains sources and references. Leave source and reference out.")
+        examples = list(read_corpus(recognize_pairs(Path(pairs), options=("source", "reference"))))
+        return [one.source for one in examples], [one.target for one in examples]
+    if source is None or reference is None:
+        raise ConfigError("The test set is missing. Give source and reference, or pairs.")
+    sources, references = _read_lines(source, name="source"), _read_lines(reference, name="reference")
+    check_aligned(sources, [references], names=[str(source)[:80], str(reference)[:80]])
+    return sources, references
 
 
 def _read_lines(texts: str | Path | Iterable[str], *, name: str) -> list[str]:

@@ -13,6 +13,7 @@ from dragoman.data.datasets.memory_map import ORIGINS, Numbers, RaggedStore, id_
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.plain_text import Passage, TextCorpus, TextFile, read_texts
+from dragoman.data.readers.recognize_format import corpus_notes
 from dragoman.data.splits import TEXT_VALID_SHARE, ValidationConfig
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
@@ -165,8 +166,9 @@ def prepare_text(data: TextDataConfig) -> PreparedText:
         share = TEXT_VALID_SHARE if data.valid_size is None else data.valid_size
         train, valid = _split(train, size=sizes[0], share=share)
     test = whole(data.test) if data.test is not None else None
+    notes = [note for corpus in corpora if isinstance(corpus, TextFile) for note in corpus_notes(corpus)]
     # Blank lines are part of running text, so they deserve no note.
-    return PreparedText(train, valid, test, tuple(warnings.messages(blank=False)), fingerprints)
+    return PreparedText(train, valid, test, (*notes, *warnings.messages(blank=False)), fingerprints)
 
 
 def tokenize_documents(documents: DocumentRange, tokenizer: Tokenizer, cache: Path) -> DocumentStore:

@@ -80,6 +80,8 @@ def recognize_corpus(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> 
     it names the `options` for two files.
     """
     first = resolve_files(path)[0]
+    if first.exists() and not (first.is_file() or first.is_dir()):
+        raise DataError(f"{first}: is a pipe or device, which cannot be read twice. Give a file.")
     ending = _ending(first)
     if ending in (".yaml", ".yml"):
         return None
@@ -118,10 +120,11 @@ def recognize_text(path: Path) -> TextFormat:
     return TextFile(path=path)
 
 
-def corpus_notes(corpus: ParallelCorpus) -> Iterator[str]:
+def corpus_notes(corpus: ParallelCorpus | TextFile) -> Iterator[str]:
     """Describe what is read where a corpus may have another format: columns in a text, or unread columns and lines."""
-    if isinstance(corpus, ParallelFiles):
-        for path in (resolve_files(side)[0] for side in (corpus.source, corpus.target)):
+    if isinstance(corpus, ParallelFiles | TextFile):
+        files = [corpus.path] if isinstance(corpus, TextFile) else [corpus.source, corpus.target]
+        for path in (resolve_files(file)[0] for file in files):
             if note := tabs_note(path, (line for _, line in islice(read_lines(path), SAMPLE))):
                 yield f"{note}; a file with both sides goes to --pairs"
     elif isinstance(corpus, ParallelTsv):

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,9 @@ def test_text_file_with_columns_is_noted(tmp_path):
         f"{columns}: 19 of the first 20 lines contain a tab, and are read as one text; "
         "a file with both sides goes to --pairs"
     )
+
+
+def test_pipe_is_refused_before_its_lines_are_lost(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match=r"pipe: is a pipe or device, which cannot be read twice\. Give a file"):
+        recognize_pairs(tmp_path / "pipe")
