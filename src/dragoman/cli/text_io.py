@@ -110,8 +110,8 @@ def stream_pairs(
 
     Files are read twice, to report an error before the first pair, and streams once.
 
-    `sides` are the parameters for two files, which messages name. Raises DataError, and ConfigError unless there are two
-    files or one.
+    `sides` are the parameters for two files, which messages name. Raises DataError, and ConfigError unless there are
+    two files or one.
     """
     from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, read_corpus
     from dragoman.data.readers.recognize_format import corpus_notes, recognize_pairs

@@ -47,9 +47,9 @@ def evaluate(
     """Translate a test set with a run and score it against references.
 
     `source` and `reference` are files or lists of texts, or `pairs` is one file with both, in the formats of
-    `dragoman.train`; `metrics` are names such as `bleu`, `chrf`, `ter` or `exact`,
-    or their configurations; `decoding` options are those of `Translator.translate`, such as `beam_size`. Raises
-    ConfigError if a metric is unknown or there is no test set, RunError if the run is no translator, DataError if the numbers of texts differ.
+    `dragoman.train`; `metrics` are names such as `bleu`, `chrf`, `ter` or `exact`, or their configurations; `decoding`
+    options are those of `Translator.translate`, such as `beam_size`. Raises ConfigError if a metric is unknown or there
+    is no test set, RunError if the run is no translator, DataError if the numbers of texts differ.
     """
     sources, references = _read_test_set(source, reference, pairs)
     configs = [_parse_metric(one) for one in ([metrics] if isinstance(metrics, str | Config) else metrics)]
