@@ -148,13 +148,14 @@ def _set_library_defaults() -> None:
     """Set environment variables that libraries read when they are first imported; the user's own values win.
 
     `GOMP_SPINCOUNT`: OpenMP threads spin for microseconds instead of milliseconds before they sleep. On cores shared
-    with another process, training is several times faster. `ONEDNN_PRIMITIVE_CACHE_CAPACITY`: oneDNN caches the code of
+    with another process, training is several times faster; with a larger number, waiting threads take the time of
+    the threads that they wait for. `ONEDNN_PRIMITIVE_CACHE_CAPACITY`: oneDNN caches the code of
     64 matrix shapes instead of 1,024. Batches of a training rarely repeat a shape, and the cache would grow larger than
     the training itself. `PYDANTIC_DISABLE_PLUGINS`: pydantic would read the metadata of every installed distribution.
     `OPENBLAS_NUM_THREADS`: numpy multiplies nothing large here, and idle OpenBLAS threads spin.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -7,7 +7,6 @@ from typing import Any, Final, final
 
 import torch
 
-from dragoman import cpu_library
 from dragoman.errors import ConfigError
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
 from dragoman.profiling.measured_memory import peak_bytes
@@ -18,11 +17,8 @@ from dragoman.training.launch import worker_rank
 
 MIN_TOKENS_PER_WORKER: Final = 512
 """Tokens of a batch for each worker; with fewer, communication takes longer than computation."""
-MIN_TOKENS_PER_THREAD: Final = 512
-"""Tokens of a batch for each thread; with fewer, threads wait for each other longer than they compute."""
-MIN_THREADS: Final = 3
-"""Threads with which a worker is used instead of one thread and the fused operations of the CPU library. Two threads
-are a quarter faster on a quiet machine, and many times slower where other programs use the cores."""
+MIN_TOKENS_PER_THREAD: Final = 160
+"""Tokens of a batch for each thread: two threads are faster than one for the batches of 320 tokens of the demo."""
 NO_OPS: Final = "without the fused operations of the CPU library"
 MAX_WORKERS_PER_CORE: Final = 4
 """More workers exhaust the memory of a machine."""
@@ -49,14 +45,12 @@ def choose_arrangement(
     """Choose workers by `choose_num_workers`, and the threads of each.
 
     The choice depends on the configuration and on the cores alone, not on a measurement, so that the same training
-    gives the same weights. A worker that computes with one thread uses the fused operations of the CPU library.
+    gives the same weights. Measurements: benchmarks/training_threads.
     """
     num_workers = choose_num_workers(config, model, tokens=tokens, device=device)
     threads = max(1, torch.get_num_threads() // num_workers)
     if device.type == "cpu" and worker_rank() is None:
         threads = max(1, min(threads, config.token_budget // num_workers // MIN_TOKENS_PER_THREAD))
-        if threads < MIN_THREADS and cpu_library.unusable_reason() is None:
-            threads = 1
     return Arrangement(num_workers, threads)
 
 

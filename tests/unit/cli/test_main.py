@@ -75,3 +75,19 @@ def test_debug_is_removed_from_arguments(arguments, left, debug):
 )
 def test_level_flags_move_behind_the_verb(arguments, ordered):
     assert main._level_flags_last(arguments) == ordered
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"GOMP_SPINCOUNT": "1000"}),
+        ({"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
+        ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
+    ],
+)
+def test_waiting_threads_spin_briefly_unless_set(monkeypatch, given, expected):
+    environment = dict(given)
+    monkeypatch.setattr(main.os, "environ", environment)
+    main._set_library_defaults()
+    names = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
+    assert {name: environment[name] for name in names & environment.keys()} == expected

@@ -100,49 +100,28 @@ def arranged(*, batch_tokens: int, tokens: int = MANY, **choices) -> tuple[int, 
     return found.num_workers, found.num_threads
 
 
-@pytest.fixture
-def library(monkeypatch):
-    """Function that makes the CPU library usable or not."""
-
-    def set_usable(usable: bool) -> None:
-        monkeypatch.setattr(workers_and_threads.cpu_library, "unusable_reason", lambda: None if usable else "missing")
-
-    return set_usable
-
-
 @pytest.mark.parametrize(
     ("threads", "batch_tokens", "choices", "expected"),
     [
-        (2, 320, {}, (1, 1)),  # the demo
-        (8, 320, {}, (1, 1)),
+        (2, 320, {}, (1, 2)),  # the demo
+        (2, 319, {}, (1, 1)),
+        (8, 320, {}, (1, 2)),
         (2, 4096, {}, (2, 1)),
-        (2, 4096, {"num_workers": 1}, (1, 1)),
-        (8, 2048, {}, (4, 1)),
-        (64, 4096, {}, (8, 1)),
+        (2, 4096, {"num_workers": 1}, (1, 2)),
+        (8, 2048, {}, (4, 2)),
+        (64, 4096, {}, (8, 3)),
         (8, 4096, {"num_workers": 1}, (1, 8)),
         (8, 4096, {"num_workers": 2}, (2, 4)),
-        (8, 4096, {"num_workers": 4}, (4, 1)),
         (1, 4096, {"num_workers": 3}, (3, 1)),
     ],
 )
-def test_workers_have_one_thread_unless_many_threads_are_faster(
-    cores, library, threads, batch_tokens, choices, expected
-):
+def test_workers_share_the_cores_as_threads(cores, threads, batch_tokens, choices, expected):
     cores(threads)
-    library(True)
     assert arranged(batch_tokens=batch_tokens, **choices) == expected
 
 
-def test_without_the_library_large_batches_are_computed_by_two_threads(cores, library):
-    cores(2)
-    library(False)
-    assert arranged(batch_tokens=4096, num_workers=1) == (1, 2)
-    assert arranged(batch_tokens=1023, num_workers=1) == (1, 1)
-
-
-def test_workers_of_torchrun_and_of_gpus_keep_their_threads(cores, library, monkeypatch):
+def test_workers_of_torchrun_and_of_gpus_keep_their_threads(cores, monkeypatch):
     cores(6)
-    library(True)
     device = torch.device("mps")
     assert choose_arrangement(TrainingConfig(batch_tokens=32), NETWORK, tokens=1, device=device).num_threads == 6
     for name, value in TORCHRUN.items():
