@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from dragoman.cli import messages, text_io
-from dragoman.cli.load_run import load_as
+from dragoman.cli.load_run import load_as, warn_of_exchanged_sides
 from dragoman.cli.options import (
     DECODING,
     LOADING,
@@ -99,6 +99,8 @@ def evaluate(
     sentences, references = _read_texts(name, reference or [], pairs)
     outputs, made_with = sentences, dict[str, Any]()
     if run is not None:
+        if source is not None and reference:
+            warn_of_exchanged_sides(run, source, reference[0])
         features = None if source_features is None else (source_features, name)
         outputs, made_with = _translate(
             run, sentences, loading=loading, decoding=decoding, perturb=perturb, features=features

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dragoman.cli import messages, options, text_io
-from dragoman.cli.load_run import load_as
+from dragoman.cli.load_run import load_as, warn_of_exchanged_sides
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import ConfigError, DataError
@@ -71,6 +71,8 @@ def score(
     else:
         options.refuse({"documents": documents, "overlap": overlap}, "without --perplexity")
         given = text_io.stream_pairs(source, target, pairs, warnings, sides=SIDES)
+        if source is not None and target is not None:
+            warn_of_exchanged_sides(run, source, target)
         translator = load_as(Translator, run, **loading)
         scored, features = text_io.with_source_features(
             given, source_features, text_of=lambda pair: pair[0], name=str(source or pairs)
