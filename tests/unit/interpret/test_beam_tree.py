@@ -1,6 +1,7 @@
 """Beam trees: steps by hand with every outcome, paths, and a recorded search."""
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import torch
 from dragoman.decoding import DecodingConfig, Hypothesis
 from dragoman.decoding.beam_hypotheses import BeamCandidates
 from dragoman.decoding.beam_search import SearchStep
+from dragoman.decoding.config import DecodingMethod
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.interpret.beam_tree import Candidate, TreeRecorder, record_search
+from dragoman.interpret.report.serialization import METHOD_NOTES
 from dragoman.models.config import EncoderDecoderConfig
 from tests.fake_models import SYMBOLS
 from tests.random_models import random_transformer
@@ -118,3 +121,9 @@ def test_record_search(method):
     writable = [token for token in best if token not in (SYMBOLS.pad, SYMBOLS.bos)]
     assert [one.token for one in found.tree.steps[0]] == writable[:6]
     assert all(len([one for one in step if one.outcome == "continued"]) <= 3 for step in found.tree.steps)
+
+
+def test_report_describes_the_choice_of_every_decoding_method():
+    assert set(METHOD_NOTES) == set(get_args(DecodingMethod))
+    assert "best of all finished hypotheses" in METHOD_NOTES["beam_search"]
+    assert "minimum Bayes risk" in METHOD_NOTES["mbr"]
