@@ -429,8 +429,9 @@ def test_signal_saves_and_names_the_resume_command(folder, number):
     assert "stopping" in said
     last = said.splitlines()[-1]
     assert last.startswith("dragoman: stopped after step ")
-    assert last.endswith("Continue with: dragoman train --resume new")
     step = int(re.search(r"after step ([\d,]+)", last)[1].replace(",", ""))
+    resume = "dragoman train --resume new"
+    assert last.endswith(f"Continue it with: {resume}. Or end it at step {step:,}: {resume} --max-steps {step}")
     assert max(int(path.name) for path in (folder / "new" / "checkpoints").iterdir()) == step
 
 

@@ -63,6 +63,8 @@ References = Annotated[
     list[str] | None, typer.Option("--reference", "-r", help="File of references (repeatable).", show_default=False)
 ]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
+MAX_COMPARED_BYTES = 2**26
+"""Size up to which a test set is compared with the training data."""
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
@@ -101,6 +103,7 @@ def evaluate(
     if run is not None:
         if source is not None and reference:
             warn_of_exchanged_sides(run, source, reference[0])
+        _note_training_data(run, name)
         features = None if source_features is None else (source_features, name)
         outputs, made_with = _translate(
             run, sentences, loading=loading, decoding=decoding, perturb=perturb, features=features
@@ -227,6 +230,21 @@ def _check_columns(sides: Sequence[Sequence[str]], names: Sequence[str]) -> None
                     f"{note}. Give a file with one column, such as that of cut -f1 {quote(name)}, or a file of sources "
                     "and references with --pairs."
                 )
+
+
+def _note_training_data(run: Path, name: str) -> None:
+    """Print a note if the run was trained on a test set; large files are not compared, because that takes long."""
+    from dragoman.data.fingerprints import file_fingerprint
+    from dragoman.runs.folder import RunFolder
+
+    path, trained_on = Path(name), RunFolder(run).training_fingerprints()
+    if not trained_on or not path.is_file() or path.stat().st_size > MAX_COMPARED_BYTES:
+        return
+    if file_fingerprint(path) in trained_on:
+        messages.say(
+            f"note: {run} was trained on {name}, so these scores say nothing about new texts. Evaluate it on other "
+            "texts."
+        )
 
 
 def _print_scores(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -> None:

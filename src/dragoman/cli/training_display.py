@@ -167,7 +167,8 @@ class TrainingDisplay:
                 self._log(event)
             case callbacks.ValidationEvent():
                 star = " *" if event.improved else ""
-                show_line(f"epoch {event.epoch}, step {event.step:,}: {_scores(event.scores)}{star}")
+                show_line(f"epoch {event.epoch}, step {event.step:,}: valid {_scores(event.scores)}{star}")
+                self._last_line = time.monotonic()
             case callbacks.RollbackEvent():
                 self._since = (event.step, time.monotonic())
                 show_line(
@@ -192,35 +193,40 @@ class TrainingDisplay:
         self._task = self._bar.add_task("training", total=event.total_steps, completed=event.step, facts="")
 
     def _advance(self, step: int) -> None:
-        """Move the bar; elsewhere, print a line if the last one is older than `MAX_SILENCE`."""
-        self._bar.update(self._task, completed=step, facts=self._facts(step))
+        """Move the bar; elsewhere, print the remaining time if the last line is older than `MAX_SILENCE`."""
+        left = self._time_left(step)
+        self._bar.update(self._task, completed=step, facts=_join(self._report, left))
         if time.monotonic() - self._last_line > MAX_SILENCE:
-            self._show_step(step)
+            self._show_step(step, left)
 
     def _log(self, event: callbacks.LogEvent) -> None:
-        self._report = f"loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s"
-        self._bar.update(self._task, facts=self._facts(event.step), description=f"epoch {event.epoch + 1}")
-        self._show_step(event.step)
+        self._report = f"train loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s"
+        facts = _join(self._report, self._time_left(event.step))
+        self._bar.update(self._task, facts=facts, description=f"epoch {event.epoch + 1}")
+        self._show_step(event.step, facts)
 
-    def _facts(self, step: int) -> str:
-        """Return the last report, and the remaining time at the speed since the start or the last rollback."""
+    def _time_left(self, step: int) -> str:
+        """Return the remaining time at the speed since the start or the last rollback."""
         first_step, start = self._since
         remaining = self._total - step
         if remaining <= 0 or step <= first_step:
-            return self._report
-        left = f"{format_seconds((time.monotonic() - start) / (step - first_step) * remaining)} left"
-        return f"{self._report}, {left}" if self._report else left
+            return ""
+        return f"{format_seconds((time.monotonic() - start) / (step - first_step) * remaining)} left"
 
-    def _show_step(self, step: int) -> None:
+    def _show_step(self, step: int, facts: str) -> None:
         self._last_line = time.monotonic()
         if not console.is_terminal:
-            show_line(f"step {step:,}/{self._total:,}: {self._facts(step)}")
+            show_line(f"step {step:,}/{self._total:,}: {facts}" if facts else f"step {step:,}/{self._total:,}")
 
     def _show_work(self, work: str) -> None:
         """Show the current work after the last step."""
         self._bar.update(self._task, description=work, facts="")
         if not console.is_terminal:
             show_line(f"{work} …")
+
+
+def _join(*facts: str) -> str:
+    return ", ".join(filter(None, facts))
 
 
 def _show_candidates(event: callbacks.SelectionEvent) -> None:

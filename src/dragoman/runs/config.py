@@ -148,7 +148,8 @@ def lengthen(folder: RunFolder, experiment: Experiment, changes: Tree) -> Experi
     steps = checkpoints.steps()
     if not steps:
         raise RunError(
-            f"{folder.path}: has no checkpoint to continue from. Train a new run with --init-from {folder.path}."
+            f"{folder.path}: has no checkpoint yet, so its length cannot change. Leave the new length out, or train "
+            "a new run."
         )
     longer = parse_experiment(merge_settings(experiment.model_dump(mode="json"), changes))
     progress = checkpoints.load_progress(steps[-1])

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -161,6 +162,16 @@ class RunFolder:
         end = f". Or end it at step {step:,}: {command} --max-steps {step}" if step else ""
         return f"Continue it with: {command}{end}"
 
+    def check_resumable(self) -> None:
+        """Raise RunError if there are weights, but no checkpoint to continue from, as in an exported model."""
+        if self.has_checkpoints() or not self.weights.exists():
+            return
+        origin = self.read_export().get("run")
+        what, continue_origin = "has no checkpoint to continue from", "Train"
+        if origin is not None:
+            what, continue_origin = f"is an exported model, which {what}", f"Continue the run {origin}, or train"
+        raise RunError(f"{self.path}: {what}. {continue_origin} a new run with --init-from {quote(self.path)}.")
+
     def is_finished(self) -> bool:
         """Return whether the training has ended, and was not lengthened since."""
         return self.weights.exists() and not self.unfinished.exists()
@@ -210,6 +221,18 @@ class RunFolder:
         """Return the compute type and origin of an exported model; an empty mapping for a run."""
         return _read_json(self.export)
 
+    def training_fingerprints(self) -> set[str]:
+        """Return the SHA-256 of each file that the run was trained on, as far as they are recorded."""
+        corpora = self.read_environment().get("corpora", [])
+        data = self.read_raw_config().get("data") if corpora else None
+        named = [data.get(key) for key in ("train", "extra_corpora")] if isinstance(data, dict) else []
+        patterns = {Path(text).name for one in named for text in _texts(one)}
+        return {
+            str(corpus["sha256"])
+            for corpus in corpora
+            if any(fnmatchcase(str(corpus["file"]), pattern) for pattern in patterns)
+        }
+
     def read_scores(self) -> dict[str, Any]:
         return _read_json(self.scores)
 
@@ -232,6 +255,14 @@ def without_format(tree: Mapping[str, Any], *, where: str) -> Tree:
             "newer one."
         )
     return {key: value for key, value in tree.items() if key != FORMAT_KEY}
+
+
+def _texts(tree: Any) -> Iterator[str]:
+    """Yield the texts in a tree of settings."""
+    if isinstance(tree, str):
+        yield tree
+    for inner in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _texts(inner)
 
 
 def _is_temporary(path: Path) -> bool:

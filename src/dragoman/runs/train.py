@@ -1,6 +1,7 @@
 """Train a run from its configuration to its weights, scores and model card."""
 
 import inspect
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -67,6 +68,7 @@ from dragoman.training.callbacks import (
     combine_callbacks,
     require_tensorboard,
 )
+from dragoman.training.checkpoint import CheckpointStore, Progress
 from dragoman.training.config import TrainingConfig, TrainingOptions
 from dragoman.training.launch import WorkerProcesses, WorkerRank
 from dragoman.training.precision import lacks_bfloat16
@@ -187,6 +189,7 @@ def resume(
     """
     folder, reporter, chosen_device = RunFolder(Path(path)), reporter or SilentReporter(), choose_device(device)
     experiment = folder.read_config()
+    folder.check_resumable()
     if tensorboard:
         require_tensorboard()
     if overrides:
@@ -230,8 +233,7 @@ def train_in_folder(
         experiment, data = _prepare_data(folder, experiment, device=device, reporter=reporter)
         model = build_meta_model(experiment, folder)
         arrangement = _choose_arrangement(folder, experiment, model, tokens=data.tokens_per_epoch, device=device)
-        threads = arrangement.total_threads
-        reporter.show_estimate(estimate_training(experiment, model, data, device=device, threads=threads))
+        reporter.show_estimate(_remaining_seconds(folder, experiment, model, data, arrangement, device=device))
         with (
             distributed.lead_workers(
                 arrangement.num_workers,
@@ -266,6 +268,26 @@ def _choose_arrangement(
     if recorded is None or experiment.training.num_workers not in ("auto", recorded.num_workers):
         return chosen
     return recorded
+
+
+def _remaining_seconds(
+    folder: RunFolder,
+    experiment: Experiment,
+    model: nn.Module,
+    data: TaskData,
+    arrangement: Arrangement,
+    *,
+    device: torch.device,
+) -> float:
+    """Estimate the remaining seconds, at the speed of the run so far if it had the same threads on this machine."""
+    step, environment = folder.last_step(), folder.read_environment()
+    progress = CheckpointStore(folder.checkpoints, keep=1).load_progress(step) if step else Progress()
+    done = progress.fraction_done(experiment.training, tokens_per_epoch=data.tokens_per_epoch)
+    is_same = environment.get("platform") == platform.platform()
+    if done and is_same and arrangement == recorded_arrangement(environment, device=device):
+        return progress.seconds / done * (1 - done)
+    whole = estimate_training(experiment, model, data, device=device, threads=arrangement.total_threads)
+    return whole * (1 - done)
 
 
 def _report_environment(
@@ -398,16 +420,18 @@ def _explain_resuming(folder: RunFolder) -> Iterator[None]:
     try:
         yield
     except distributed.WorkerLostError as error:
-        raise RunError(f"{error}. Continue with: {command}") from error
+        raise RunError(f"{error}. {folder.how_to_finish()}") from error
     except InterruptionError as error:
-        raise StoppedError(f"{error}. Continue with: {command}") from error
+        raise StoppedError(f"{error}. {folder.how_to_finish()}") from error
     except (WriteError, KeyboardInterrupt) as error:
         if not folder.has_checkpoints():
             raise
         if isinstance(error, WriteError):
             remedy = "Free some space" if error.is_disk_full else "Make it writable"
             raise RunError(f"{error.problem}. {remedy}, and continue with: {command}") from error
-        raise StoppedError(f"Stopped at once. Continue from the last checkpoint with: {command}") from error
+        raise StoppedError(
+            f"Stopped at once after the checkpoint of step {folder.last_step():,}. {folder.how_to_finish()}"
+        ) from error
 
 
 def _warn_about_slow_settings(config: TrainingConfig, device: torch.device) -> None:

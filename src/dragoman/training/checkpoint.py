@@ -77,6 +77,13 @@ class Progress(BaseModel):
         }
         return [key for key, count in counts.items() if (limit := getattr(config, key)) is not None and count >= limit]
 
+    def fraction_done(self, config: TrainingConfig, *, tokens_per_epoch: int) -> float:
+        """Return the part of a training that is done, about so within an epoch; patience may end it earlier."""
+        read = int(self.position.get("batch", 0)) * config.token_budget
+        epochs = int(self.position.get("epoch", 0)) + min(1.0, read / max(1, tokens_per_epoch))
+        done = {"max_epochs": epochs, "max_steps": self.step}
+        return max(min(1.0, one / limit) for key, one in done.items() if (limit := getattr(config, key)) is not None)
+
     def is_improving(self, config: TrainingConfig) -> bool:
         """Return whether the best validation is in the last third of the training, and patience did not end it.
 

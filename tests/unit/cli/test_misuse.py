@@ -371,7 +371,7 @@ CASES = {
     "train train.en --out new": ("train.en",),
     "train train.en train.de --out new": ("train.de",),
     "train --resume nowhere": ("nowhere",),
-    "train --resume translator": ("translator", "ended"),
+    "train --resume translator": ("translator", "checkpoint", "--init-from"),
     "train --resume folder": ("folder",),
     "train --resume unfinished --out new": ("--resume",),
     "train --resume unfinished --set training.seed=1": ("--resume",),

@@ -63,15 +63,15 @@ def test_prints_one_line_per_report(shown):
     display_events(EVENTS)
     lines = stream.getvalue().splitlines()
     assert lines[0] == "starting: 12,345 parameters, 40 steps"
-    assert lines[1].startswith("step 10/40: loss 2.500, 4,321 tokens/s, ")
+    assert lines[1].startswith("step 10/40: train loss 2.500, 4,321 tokens/s, ")
     assert lines[1].endswith(" left")
-    assert lines[2] == "epoch 1, step 15: loss 2.000, bleu 33.33 *"
+    assert lines[2] == "epoch 1, step 15: valid loss 2.000, bleu 33.33 *"
     assert lines[4] == (
         "step 23: the loss is not finite (lines 6, 8 of the training corpus); back to step 15 with 0.5 of the "
         "learning rate"
     )
-    assert lines[6] == "epoch 2, step 30: loss 2.500, bleu 30.00"
-    assert lines[7] == "step 40/40: loss 2.000, 4,000 tokens/s"
+    assert lines[6] == "epoch 2, step 30: valid loss 2.500, bleu 30.00"
+    assert lines[7] == "step 40/40: train loss 2.000, 4,000 tokens/s"
     assert lines[8:] == [
         "selecting the weights …",
         "candidates for the weights, scored on the validation set:",
@@ -85,8 +85,8 @@ def test_shows_a_bar_on_a_terminal(shown):
     stream = shown(terminal=True)
     display_events(EVENTS[:6])
     text = stream.getvalue()
-    assert "20/40 loss 2.250, 4,000 tokens/s, 0.0 s left" in text
-    assert "epoch 1, step 15: loss 2.000, bleu 33.33 *" in text
+    assert "20/40 train loss 2.250, 4,000 tokens/s, 0.0 s left" in text
+    assert "epoch 1, step 15: valid loss 2.000, bleu 33.33 *" in text
     assert "epoch 2" in text
 
 
@@ -106,6 +106,27 @@ def test_slow_steps_are_shown_before_the_first_report(shown, monkeypatch):
     monkeypatch.setattr(training_display.time, "monotonic", lambda: float(next(clock)))
     display_events([EVENTS[0], StepEvent(1), StepEvent(2)])
     assert [line.partition(":")[0] for line in stream.getvalue().splitlines()] == ["starting", "step 1/40", "step 2/40"]
+
+
+def test_old_values_are_not_repeated(shown, monkeypatch):
+    """Without a terminal, a line after a long silence has the remaining time alone; a validation ends the silence."""
+    stream = shown(terminal=False)
+    clock = [0.0]
+    monkeypatch.setattr(training_display.time, "monotonic", lambda: clock[0])
+    with TrainingDisplay() as display:
+        for clock[0], event in [
+            (0, EVENTS[0]),
+            (1, EVENTS[1]),
+            (60, EVENTS[2]),
+            (61, StepEvent(16)),
+            (99, StepEvent(20)),
+        ]:
+            display(event)
+    assert stream.getvalue().splitlines()[1:] == [
+        "step 10/40: train loss 2.500, 4,321 tokens/s, 3.0 s left",
+        "epoch 1, step 15: valid loss 2.000, bleu 33.33 *",
+        "step 20/40: 2 min left",
+    ]
 
 
 def test_bar_shows_the_work_after_the_last_step(shown):

@@ -34,7 +34,7 @@ ALL = {verb: options_of(verb) for verb in main.SUMMARIES}
         ("preprocess", "Did you mean dragoman data prepare?"),
         ("data prepar", "Did you mean dragoman data prepare?"),
         ("translate", "RUN is missing. Write: dragoman translate RUN [OPTIONS]."),
-        ("score x --source y", "--target is missing: file of translations"),
+        ("score x --source y", "--target is missing. Give --source and --target, or --pairs FILE"),
         (
             "translate x text.en",
             "text.en: is not expected. dragoman translate takes only RUN. Give text with --text text.en or a file with "

@@ -351,7 +351,7 @@ def test_lengthening_changes_no_other_section(ended):
 
 
 def test_run_without_checkpoints_cannot_be_lengthened(tmp_path):
-    with pytest.raises(RunError, match=r"has no checkpoint to continue from\. Train a new run with --init-from"):
+    with pytest.raises(RunError, match=r"has no checkpoint yet.*Leave the new length out"):
         lengthened(RunFolder(tmp_path), max_steps=99)
 
 

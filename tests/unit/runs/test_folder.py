@@ -3,22 +3,29 @@
 import errno
 import json
 import os
+import platform
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from dragoman.atomic_files import WriteError
 from dragoman.cli.main import run
+from dragoman.data.fingerprints import file_fingerprint
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
-from dragoman.errors import DataError, RunError
+from dragoman.errors import DataError, RunError, StoppedError
 from dragoman.evaluation import Score
 from dragoman.nn.cpu_training_ops import without_cpu_ops
+from dragoman.profiling.workers_and_threads import Arrangement
 from dragoman.runs.config import describe_validation, parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.model_card import TrainingResult, collect_environment, environment_changes
-from dragoman.runs.train import _explain_resuming
+from dragoman.runs.train import _explain_resuming, _remaining_seconds, resume
+from dragoman.training.checkpoint import Progress
+from dragoman.training.trainer import InterruptionError
 from tests.small_runs import hashes
 from tests.untrained_runs import finished_run
 
@@ -203,6 +210,70 @@ def test_failed_write_names_the_command_that_continues(folder, has_checkpoint, n
     assert message.endswith(f"continue with: dragoman train --resume {folder.path}") == has_checkpoint
     if number == errno.ENOSPC:
         assert "ree some space" in message
+
+
+def test_interruption_says_how_to_continue_and_how_to_end(folder):
+    (folder.checkpoints / "000000031").mkdir(parents=True)
+    resume = f"dragoman train --resume {folder.path}"
+    with pytest.raises(StoppedError) as raised, _explain_resuming(folder):
+        raise InterruptionError(31)
+    assert str(raised.value) == (
+        f"stopped after step 31; everything is saved. Continue it with: {resume}. Or end it at step 31: {resume} "
+        "--max-steps 31"
+    )
+
+
+@pytest.mark.parametrize("changes", [{}, {"training.max_steps": 900}])
+def test_export_and_run_without_checkpoints_cannot_be_resumed(tmp_path, changes):
+    folder = finished_run(tmp_path / "run")
+    with pytest.raises(RunError) as raised:
+        resume(folder.path, overrides=changes)
+    rest = f"a new run with --init-from {folder.path}."
+    assert str(raised.value) == f"{folder.path}: has no checkpoint to continue from. Train {rest}"
+    folder.export.write_text('{"run": "en-de"}')
+    with pytest.raises(RunError) as raised:
+        resume(folder.path, overrides=changes)
+    assert str(raised.value) == (
+        f"{folder.path}: is an exported model, which has no checkpoint to continue from. Continue the run en-de, or "
+        f"train {rest}"
+    )
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_remaining_time_is_measured_by_the_run_so_far(folder, monkeypatch, is_same):
+    """On the same machine with the same threads; otherwise, it is the remaining part of the estimate for the whole."""
+    experiment = parse_experiment(
+        {"preset": "nano", "data": {"train": {"kind": "tsv", "path": "x.tsv"}}, "training": {"max_steps": 90}}
+    )
+    (folder.checkpoints / "000000030").mkdir(parents=True)
+    (folder.checkpoints / "000000030" / "progress.json").write_text(Progress(step=30, seconds=60.0).model_dump_json())
+    facts = {"device": "cpu", "num_workers": 1, "threads": 1, "platform": platform.platform() if is_same else "other"}
+    folder.environment.write_text(json.dumps(facts))
+    monkeypatch.setattr("dragoman.runs.train.estimate_training", lambda *_, **__: 3000.0)
+    data: Any = SimpleNamespace(tokens_per_epoch=10**9)
+    arrangement, device = Arrangement(1, 1), torch.device("cpu")
+    seconds = _remaining_seconds(folder, experiment, torch.nn.Identity(), data, arrangement, device=device)
+    assert seconds == pytest.approx(120.0 if is_same else 2000.0)
+
+
+def test_files_that_a_run_was_trained_on_are_recognized(tmp_path):
+    files = {"source": "corpora/train.*.en", "target": "corpora/train.de"}
+    folder = finished_run(tmp_path / "run", {"data": {"train": files}})
+    corpora = [{"file": name, "sha256": name} for name in ("train.1.en", "train.de", "valid.en", "train.fr")]
+    folder.environment.write_text(json.dumps({"corpora": corpora}))
+    assert folder.training_fingerprints() == {"train.1.en", "train.de"}
+
+
+@pytest.mark.filterwarnings("ignore:.*cut off at its length limit")
+@pytest.mark.parametrize("trained", [True, False])
+def test_scores_on_training_data_are_noted(tmp_path, capsys, trained):
+    pairs = tmp_path / "train.tsv"
+    pairs.write_text("two dogs\tzwei Hunde\n", encoding="utf-8")
+    folder = finished_run(tmp_path / "run", {"data": {"train": {"kind": "tsv", "path": str(pairs)}}})
+    digest = file_fingerprint(pairs) if trained else "0"
+    folder.environment.write_text(json.dumps({"corpora": [{"file": "train.tsv", "sha256": digest}]}))
+    assert run(["evaluate", str(folder.path), "--pairs", str(pairs)], debug=False) == 0
+    assert (f"was trained on {pairs}, so these scores say nothing" in capsys.readouterr().err) == trained
 
 
 @pytest.mark.parametrize("improving", [False, True])

@@ -180,3 +180,13 @@ def test_other_files_are_no_checkpoints(checkpoints):
     for name in (".000000009.77.tmp", "notes"):
         (checkpoints.folder / name).mkdir()
     assert checkpoints.steps() == [3]
+
+
+def test_fraction_of_a_training_is_that_of_its_first_limit():
+    config = TranslationTrainingConfig(max_steps=100, max_epochs=2, batch_tokens=10)
+    half = Progress(step=20, position={"epoch": 1, "batch": 0})
+    assert half.fraction_done(config, tokens_per_epoch=1000) == 0.5
+    within = half.replace(position={"epoch": 1, "batch": 50})
+    assert within.fraction_done(config, tokens_per_epoch=1000) == 0.75
+    assert half.replace(step=200).fraction_done(config, tokens_per_epoch=1000) == 1.0
+    assert Progress().fraction_done(config, tokens_per_epoch=1000) == 0.0
