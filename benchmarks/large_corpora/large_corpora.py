@@ -35,10 +35,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from benchmarks.collect_runs import read_results, update_results
-from dragoman.config import read_yaml
 from dragoman.data.batching.token_budget_batches import PLAN_WINDOW, pair_stream, part_rows, plan_batches
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.training.checkpoint import CheckpointStore
+from dragoman.yaml_files import read_yaml
 
 RESULTS = Path(__file__).parent / "results.json"
 WORDS = 60_000

@@ -1,17 +1,16 @@
-"""Atomic file and folder writes, and reading of versioned JSON files.
+"""Atomic file and folder writes.
 
 A file is written under a temporary name, forced to disk and renamed. A folder is filled under a hidden name and renamed
 when it is complete, so that a folder with the final name is complete.
 """
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 from dragoman.errors import DataError, RunError
 
@@ -114,23 +113,6 @@ def open_or_build(folder: Path, open_folder: Callable[[Path], _T], build: Callab
                 return open_folder(folder)
             except DataError:
                 return build(folder)
-
-
-def read_json(path: Path, *, format_name: str, version: int, remedy: str) -> dict[str, Any]:
-    """Read a JSON object with this `format` and `format_version`. Raises DataError, with `remedy`, otherwise."""
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: damaged (not valid JSON); {remedy}") from error
-    if not isinstance(tree, dict) or tree.get("format") != format_name:
-        raise DataError(f"{path}: is not of {format_name}, version {version}; {remedy}")
-    found = tree.get("format_version")
-    if found != version:
-        remedy = "update dragoman" if isinstance(found, int) and found > version else remedy
-        raise DataError(f"{path}: is of version {found}, but this program reads version {version}; {remedy}")
-    return tree
 
 
 def unique_names(paths: Sequence[Path]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Configuration as frozen types: reading YAML, overriding keys, and validating settings.
+"""Configuration as frozen types: overriding keys, and validating settings.
 
 Each component declares its settings as a `Config` next to its code; alternatives are tagged unions with a `kind`.
 """
@@ -11,16 +11,15 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from dragoman.config_errors import Hint, explain, no_hint
 from dragoman.config_keys import alternatives, is_config, kinds_of, list_members, tag_of
 from dragoman.config_trees import Tree, as_group, merge, nest
-from dragoman.errors import ConfigError, describe_unreadable
+from dragoman.errors import ConfigError, shorten_text
+from dragoman.yaml_files import MAX_DEPTH, YamlError, parse_yaml
 
 
 class Config(BaseModel):
@@ -104,70 +103,6 @@ def _docstrings(group: type[Config]) -> dict[str, str]:
     return found
 
 
-_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Loader in C if PyYAML has it, ten times as fast."""
-MAX_DEPTH = 100
-"""Maximum nesting of a file; the loader in C is limited by its stack alone."""
-
-
-class _Loader(_SAFE):  # type: ignore[misc]
-    """Safe loader that refuses repeated keys, which YAML forbids but PyYAML accepts."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
-                key = self.construct_object(key_node, deep=deep)
-                if key in seen:
-                    raise yaml.MarkedYAMLError(problem=f"{key} is given twice", problem_mark=key_node.start_mark)
-                seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-def _load(text: str) -> Any:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:  # bytes of a command line that are not text
-        raise yaml.MarkedYAMLError(problem="not UTF-8") from error
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            place: Any = event.start_mark  # the loader in C has a class of its own
-            raise yaml.MarkedYAMLError(problem=f"nested more than {MAX_DEPTH} deep", problem_mark=place)
-    return yaml.load(text, Loader=_Loader)  # noqa: S506  # a safe loader
-
-
-def read_yaml(path: Path) -> Tree:
-    """Read the mapping in a YAML file; an empty file is an empty mapping. Raises ConfigError for anything else."""
-    try:
-        tree = _load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(describe_unreadable(path, error)) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = "" if mark is None else f", line {mark.line + 1}"
-        raise ConfigError(f"{path}{place}: not valid YAML ({_problem(error)}); correct the file") from error
-    if tree is None:
-        return {}
-    if not isinstance(tree, dict):
-        raise ConfigError(
-            f"{path}: holds {type(tree).__name__}, not a mapping of keys to values; write it as training: {{seed: 2}}"
-        )
-    return tree
-
-
-def _problem(error: yaml.YAMLError) -> str:
-    return getattr(error, "problem", None) or " ".join(str(error).split())
-
-
-def to_yaml(tree: Mapping[str, Any]) -> str:
-    """Return a tree as YAML, in its order."""
-    return yaml.safe_dump(dict(tree), sort_keys=False, allow_unicode=True)
-
-
 def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
     """Return a tree with assignments such as `training.warmup=2000`, whose values are YAML.
 
@@ -176,14 +111,16 @@ def override(tree: Mapping[str, Any], assignments: Iterable[str]) -> Tree:
     over: Tree = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
-        parts = key.strip().split(".")
+        parts, shown = key.strip().split("."), shorten_text(assignment)
         if not equals or not all(parts):
-            raise ConfigError(f"--set {assignment}: expected KEY=VALUE, for example training.seed=2")
+            raise ConfigError(f"--set {shown}: expected KEY=VALUE, for example training.seed=2")
+        if len(parts) > MAX_DEPTH:
+            raise ConfigError(f"--set {shown}: the key has more than {MAX_DEPTH} parts; shorten it")
         try:
-            value = _load(text)
-        except yaml.YAMLError as error:
+            value = parse_yaml(text)
+        except YamlError as error:
             raise ConfigError(
-                f"--set {assignment}: the value is not valid YAML ({_problem(error)}); put the whole in quotes"
+                f"--set {shown}: the value is not valid YAML ({error}); put the whole in quotes"
             ) from error
         over = merge(over, nest(key.strip(), value))
     return merge(tree, over)

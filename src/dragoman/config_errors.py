@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dragoman.config_keys import alternatives, is_config, keys_of, kinds_of, tag_of, walk
 from dragoman.config_trees import is_set
-from dragoman.errors import ConfigError, Problem
+from dragoman.errors import ConfigError, Problem, shorten, shorten_text
 from dragoman.option_synonyms import suggest_keys, suggest_kinds
 
 if TYPE_CHECKING:
@@ -51,32 +52,40 @@ def _find_origin(keys: Collection[str], origins: Mapping[str, Mapping[str, Any]]
 
 MAX_LINES = 3
 """Lines of a message; further errors are counted."""
+MAX_LINE = 1_000
+"""Characters of a line, which may contain values of the user."""
+MAX_ALTERNATIVES = 20
+"""Errors of one key that are explained; each alternative of a union gives one."""
 
 
 def explain(
     kind: type[BaseModel], error: ValidationError, *, where: str = "", hint: Hint = no_hint, also: Sequence[str] = ()
 ) -> list[Problem]:
     """Return one problem per location, which begins with `where`; a union gives one error for each alternative."""
-    errors: dict[str, tuple[str, list[str]]] = {}
-    keys: dict[str, set[str]] = {}
+    errors: dict[str, list[dict[str, Any]]] = {}
     for found in error.errors():
-        location = found["loc"]
-        path, _ = walk(kind, location)
+        path, _ = walk(kind, found["loc"])
         key = ".".join(path)
         if found["type"] == "too_short" and any(other.startswith(f"{key}.") for other in errors):
             continue  # follows from the invalid members
-        subject, rule = _describe(kind, location, dict(found), hint=hint, also=also)
-        errors.setdefault(key, (subject, []))[1].append(rule)
-        keys.setdefault(key, set()).update(_keys_in(rule, key) if found["type"] == "value_error" else ())
-    lines = []
-    for key, (subject, (first, *more)) in errors.items():
-        rules = " or ".join([first, *(rule.removeprefix("must be ") for rule in dict.fromkeys(more))])
-        named = not key or (not subject and rules.startswith(f"{key}."))  # a message about several keys names them
-        lines.append(Problem(rules if named else f"{key}{subject}: {rules}", tuple(keys[key] or {key})))
-    rest = len(lines) - MAX_LINES + 1
+        errors.setdefault(key, []).append(dict(found))
+    lines = [_explain_key(kind, key, some, hint=hint, also=also) for key, some in islice(errors.items(), MAX_LINES)]
+    rest = len(errors) - MAX_LINES + 1
     if rest > 1:
         lines[MAX_LINES - 1 :] = [Problem(f"{rest} more errors. Correct these first.")]
     return [replace(line, origin=f"{where}: " if where else "") for line in lines]
+
+
+def _explain_key(
+    kind: type[BaseModel], key: str, errors: Sequence[Mapping[str, Any]], *, hint: Hint, also: Sequence[str]
+) -> Problem:
+    described = [_describe(kind, error["loc"], error, hint=hint, also=also) for error in errors[:MAX_ALTERNATIVES]]
+    (subject, first), more = described[0], [rule for _, rule in described[1:]]
+    rules = " or ".join([first, *(rule.removeprefix("must be ") for rule in dict.fromkeys(more))])
+    named = not key or (not subject and rules.startswith(f"{key}."))  # a message about several keys names them
+    pairs = zip(errors, described, strict=False)
+    keys = set[str]().union(*(_keys_in(rule, key) for error, (_, rule) in pairs if error["type"] == "value_error"))
+    return Problem(shorten_text(rules if named else f"{key}{subject}: {rules}", MAX_LINE), tuple(keys or {key}))
 
 
 def _keys_in(message: str, group: str) -> set[str]:
@@ -100,15 +109,15 @@ def _describe(
         case "union_tag_invalid" | "union_tag_not_found":
             return _unknown_kind(value, kinds_of(here))
         case "model_type" | "model_attributes_type":
-            return f" = {_short(value)}", _describe_group(".".join(path), here)
+            return f" = {shorten(value)}", _describe_group(".".join(path), here)
         case "invalid_key":
-            return "", f"the key {value!r} is not a word; quote or correct it"
+            return "", f"the key {shorten(value)} is not a word; quote or correct it"
         case "literal_error" if path[-1:] == ["kind"]:
             return _unknown_kind({"kind": value}, list(dict.fromkeys(kinds_of(walk(root, location[:-1])[1]))), "")
         case "value_error" | "assertion_error":
             return "", describe_rule(error)
         case _:
-            return f" = {_short(value)}", describe_rule(error)
+            return f" = {shorten(value)}", describe_rule(error)
 
 
 def _describe_group(key: str, group: Any) -> str:
@@ -168,7 +177,7 @@ def _unknown_kind(value: Any, kinds: Sequence[str], key: str = ".kind") -> tuple
         return key, f"is required and not given; choose one of {', '.join(kinds)}"
     meant = suggest_kinds(str(value["kind"]), kinds)
     question = f"Did you mean {' or '.join(meant)}? " if meant else ""
-    return f"{key} = {_short(value['kind'])}", f"no such kind. {question}Known: {', '.join(kinds)}."
+    return f"{key} = {shorten(value['kind'])}", f"no such kind. {question}Known: {', '.join(kinds)}."
 
 
 def _suggest(root: type[BaseModel], location: Sequence[Any], *, hint: Hint, also: Sequence[str]) -> str:
@@ -199,8 +208,3 @@ def _owner(root: type[BaseModel], location: Sequence[Any]) -> str | None:
             key = "kind" if len(inside) == 1 else f"{'.'.join(above)}.kind"
             return f"It belongs to {key} {' or '.join(owners)}, and this is {key} {location[place]}."
     return None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,6 +1,7 @@
 """Errors that the user can fix; messages say value, rule and remedy, and the command line exits with 2."""
 
 import difflib
+import reprlib
 import shlex
 import signal
 import sys
@@ -60,6 +61,26 @@ class MissingExtraError(DragomanError):
 
     def __init__(self, *, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional library; install it with: pip install 'dragoman[{extra}]'")
+
+
+MAX_SHOWN = 60
+"""Maximum number of characters of a value in a message."""
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxlong, _REPR.maxother = 3, 200, 200, 200
+_REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = 30
+
+
+def shorten(value: object) -> str:
+    """Return the start of the representation of a value, for messages; a huge value costs no time."""
+    try:
+        return shorten_text(_REPR.repr(value))
+    except ValueError:  # an integer of more than 4,300 digits
+        return f"a value of type {type(value).__name__}"
+
+
+def shorten_text(text: str, length: int = MAX_SHOWN) -> str:
+    """Return the start of a text, for messages."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def quote(path: str | Path) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dragoman.config import Config, override, parse, read_yaml
+from dragoman.config import Config, override, parse
 from dragoman.config_errors import name_origins
 from dragoman.config_keys import keys_of
 from dragoman.config_trees import Tree, get_value, merge, nest
 from dragoman.data.readers.parallel import is_glob
 from dragoman.data.readers.recognize_format import TextFormat, recognize_corpus, recognize_pairs, recognize_text
-from dragoman.errors import ConfigError, Problem, RunError, nearest
+from dragoman.errors import ConfigError, Problem, RunError, nearest, shorten
 from dragoman.number_words import counted
 from dragoman.option_synonyms import suggest_keys
 from dragoman.runs.folder import RunFolder, without_format
@@ -20,6 +20,7 @@ from dragoman.tasks.config import TASK_CONFIGS, Experiment, TranslationConfig
 from dragoman.training.checkpoint import CheckpointStore
 from dragoman.training.config import TranslationTrainingConfig
 from dragoman.training.schedules import depends_on_length
+from dragoman.yaml_files import RUN_CONFIG, read_yaml
 
 EXPECTED_KEY = "expected"
 """Key of a recipe for its expected scores, which are not part of the experiment."""
@@ -193,13 +194,13 @@ def parse_experiment(tree: Mapping[str, Any], *, where: str = "") -> Experiment:
         if not isinstance(task, str) or task not in TASK_CONFIGS:
             near = nearest(str(task), TASK_CONFIGS)
             remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(TASK_CONFIGS)}."
-            raise ConfigError(Problem(f"task = {task!r} does not exist. {remedy}", keys=("task",)))
+            raise ConfigError(Problem(f"task = {shorten(task)} does not exist. {remedy}", keys=("task",)))
         return parse(TASK_CONFIGS[task], whole, hint=lambda key: _hint_other_tasks(key, task), also=("preset",))
 
 
 def read_experiment(file: Path) -> Experiment:
     """Read the configuration of a run."""
-    return parse_experiment(read_yaml(file), where=str(file))
+    return parse_experiment(read_yaml(file, RUN_CONFIG), where=str(file))
 
 
 def _hint_other_tasks(key: str, task: str) -> str | None:

@@ -1,6 +1,5 @@
 """Run folder: the files of a run, which are all that is needed to use, explain and resume it."""
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Any, final
 from dragoman import runs
 from dragoman.atomic_files import write_atomically
 from dragoman.checksums import is_sealed, seal
-from dragoman.config import read_yaml, to_yaml
 from dragoman.config_trees import Tree
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.errors import ConfigError, RunError, quote, suggest_path
+from dragoman.errors import ConfigError, RunError, quote, shorten, suggest_path
+from dragoman.untrusted_files import MEBIBYTE, FileKind
+from dragoman.yaml_files import RUN_CONFIG, read_yaml, to_yaml
 
 fcntl: Any
 try:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FORMAT_KEY, FORMAT_VERSION = "format_version", 1
 """First key of config.yaml."""
+_RECORD = FileKind(MEBIBYTE, error=RunError)
+"""Environment, scores and origin of a run."""
 
 
 @final
@@ -139,7 +141,7 @@ class RunFolder:
     def has_written_config(self) -> bool:
         """Return whether the configuration is unchanged since it was written, and therefore valid."""
         self.check()
-        text = self.config.read_text(encoding="utf-8", errors="replace")
+        text = RUN_CONFIG.read_text(self.config)
         return is_sealed(text) and text.startswith(f"{FORMAT_KEY}: {FORMAT_VERSION}\n")
 
     def lengthen(self, experiment: "Experiment") -> None:
@@ -184,7 +186,7 @@ class RunFolder:
     def read_raw_config(self) -> Tree:
         """Return the configuration without validation, which would import PyTorch."""
         self.check()
-        return without_format(read_yaml(self.config), where=str(self.config))
+        return without_format(read_yaml(self.config, RUN_CONFIG), where=str(self.config))
 
     def expected_workers(self) -> int:
         """Return the number of workers that continuing this run takes, 1 if unknown or more than the cores here."""
@@ -251,8 +253,8 @@ def without_format(tree: Mapping[str, Any], *, where: str) -> Tree:
     version = tree.get(FORMAT_KEY, FORMAT_VERSION)
     if version != FORMAT_VERSION:
         raise ConfigError(
-            f"{where}: has {FORMAT_KEY} {version}, and this version of dragoman reads {FORMAT_VERSION}. Install a "
-            "newer one."
+            f"{where}: has {FORMAT_KEY} {shorten(version)}, and this version of dragoman reads {FORMAT_VERSION}. "
+            "Install a newer one."
         )
     return {key: value for key, value in tree.items() if key != FORMAT_KEY}
 
@@ -283,12 +285,4 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: is damaged ({error}). Restore it from a copy.") from error
-    if not isinstance(tree, dict):
-        raise RunError(f"{path}: is damaged, because it is not a mapping. Restore it from a copy.")
-    return tree
+    return _RECORD.read_json_object(path) if os.path.lexists(path) else {}

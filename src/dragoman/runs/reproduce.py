@@ -9,10 +9,11 @@ from typing import Any, Literal, final
 from pydantic import Field
 
 from dragoman.atomic_files import write_atomically
-from dragoman.config import Config, parse, read_yaml
+from dragoman.config import Config, parse
 from dragoman.errors import ConfigError, RunError
 from dragoman.runs.config import EXPECTED_KEY
 from dragoman.runs.folder import RunFolder
+from dragoman.yaml_files import read_yaml
 
 
 class ExpectedScore(Config):

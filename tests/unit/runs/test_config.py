@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config import to_yaml
 from dragoman.config_keys import keys_of
 from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, DataError, DragomanError, RunError
@@ -25,6 +24,7 @@ from dragoman.runs.folder import RunFolder
 from dragoman.runs.train import train
 from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.training.checkpoint import Progress
+from dragoman.yaml_files import to_yaml
 from tests.small_tasks import config_of
 
 DATA = {"train": {"kind": "files", "source": "a.en", "target": "a.de"}}

@@ -142,7 +142,7 @@ def test_tokenizer_of_another_run_is_refused(folder):
 def test_damaged_file_is_named(folder, content):
     folder.create()
     folder.environment.write_text(content, encoding="utf-8")
-    with pytest.raises(RunError, match=r"environment\.json: is damaged"):
+    with pytest.raises(RunError, match=r"environment\.json: damaged"):
         folder.read_environment()
     assert folder.read_scores() == {}
 

@@ -14,19 +14,21 @@ from pydantic import Field
 from torch import Tensor
 
 from dragoman.array_types import Int, Rows
-from dragoman.atomic_files import read_json, write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.data.batching.example_batches import RaggedExamples, SequenceBatch, to_ragged
 from dragoman.data.fingerprints import json_fingerprint
 from dragoman.data.readers.labeled import LabeledCorpus, LabeledText, read_labeled
 from dragoman.data.splits import SplitConfig, Splits, read_splits
 from dragoman.data.tokenizers import BOS, EOS
 from dragoman.errors import DataError
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 Encode = Callable[[Sequence[str]], list[list[int]]]
 """Function from texts to ids, such as `LanguageTokenizer.encode_batch`."""
 _FORMAT = "dragoman.labels"
 _FORMAT_VERSION = 1
 _REMEDY = "copy the file again from the run it belongs to, or train again"
+_FILE = FileKind(8 * MEBIBYTE, _REMEDY)
 
 
 class LabeledDataConfig(SplitConfig[LabeledCorpus]):
@@ -79,7 +81,7 @@ class Labels:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by `save`. Raises DataError if it is missing or damaged."""
-        tree = read_json(path, format_name=_FORMAT, version=_FORMAT_VERSION, remedy=_REMEDY)
+        tree = _FILE.read_versioned_json(path, format_name=_FORMAT, version=_FORMAT_VERSION)
         names = tree.get("labels")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise DataError(f"{path}: damaged labels; {_REMEDY}")

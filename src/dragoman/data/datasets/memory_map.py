@@ -17,8 +17,9 @@ from typing import Any, BinaryIO, Self, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.atomic_files import new_folder, read_json
+from dragoman.atomic_files import new_folder
 from dragoman.errors import DataError
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 _FORMAT_VERSION = 1
 HEADER = "header.json"
@@ -34,6 +35,7 @@ _STRIDE = 16
 _MAX_TAKEN = 2**16
 """Numbers read at random positions before pages are released."""
 _REMEDY = "remove the folder; it is built again from the corpus, by dragoman data prepare if that wrote it"
+_HEADER = FileKind(16 * MEBIBYTE, _REMEDY)
 
 Numbers = NDArray[Any]
 _T = TypeVar("_T")
@@ -75,7 +77,7 @@ class Columns:
     def __init__(self, folder: Path, format_name: str) -> None:
         """Read the header. Raises DataError if it is missing or not of this format."""
         self.folder = folder
-        self.header = read_json(folder / HEADER, format_name=format_name, version=_FORMAT_VERSION, remedy=_REMEDY)
+        self.header = _HEADER.read_versioned_json(folder / HEADER, format_name=format_name, version=_FORMAT_VERSION)
 
     def column(self, name: str) -> Numbers:
         """Return a memory-mapped column. Raises DataError if its file is incomplete."""

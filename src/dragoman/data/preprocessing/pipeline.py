@@ -15,7 +15,7 @@ from typing import Any, TypeVar, final
 
 import numpy as np
 
-from dragoman.atomic_files import new_folder, open_or_build, read_json
+from dragoman.atomic_files import new_folder, open_or_build
 from dragoman.config_trees import Tree
 from dragoman.data.cleaning_rules import (
     MAX_SAMPLES,
@@ -55,10 +55,13 @@ from dragoman.data.readers.recognize_format import corpus_notes
 from dragoman.data.splits import default_valid_size
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 _VERSION = 3
 _SUMMARY = "summary.json"
 _FORMAT = "dragoman.cleaned"
+_SUMMARY_FILE = FileKind(16 * MEBIBYTE, "it is built again from the corpus")
+_INDEX = FileKind(16 * MEBIBYTE, "give a folder that dragoman data prepare of this version has written")
 
 INDEX_FILE = "index.json"
 TOKENIZER_FILE = "tokenizer.json"
@@ -150,8 +153,7 @@ def prepare_data(
         return open_folder(folder)
 
     def open_folder(folder: Path) -> PreparedData:
-        remedy = "it is built again from the corpus"
-        summary = read_json(folder / _SUMMARY, format_name=_FORMAT, version=_VERSION, remedy=remedy)
+        summary = _SUMMARY_FILE.read_versioned_json(folder / _SUMMARY, format_name=_FORMAT, version=_VERSION)
         with _damaged_unless_read(folder / _SUMMARY):
             return _open(folder, summary, fingerprints)
 
@@ -207,8 +209,7 @@ def open_prepared(folder: Path) -> PreparedData:
 
 def read_index(folder: Path) -> Tree:
     """Read the index of a prepared folder. Raises DataError if it is missing, damaged or of another version."""
-    remedy = "give a folder that dragoman data prepare of this version has written"
-    return read_json(folder / INDEX_FILE, format_name=FORMAT, version=FORMAT_VERSION, remedy=remedy)
+    return _INDEX.read_versioned_json(folder / INDEX_FILE, format_name=FORMAT, version=FORMAT_VERSION)
 
 
 def clean_in_blocks(

@@ -8,7 +8,7 @@ from typing import Any, Self, final
 
 from pydantic import TypeAdapter
 
-from dragoman.atomic_files import read_json, write_atomically
+from dragoman.atomic_files import write_atomically
 from dragoman.data.fingerprints import json_fingerprint
 from dragoman.data.tokenizers.config import TokenizerConfig
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
@@ -16,6 +16,7 @@ from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.data.tokenizers.trainers import Texts, train_model
 from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, BpeModel, SubwordModel, UnigramModel, WordModel
 from dragoman.errors import ConfigError, DataError
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 _FORMAT = "dragoman.tokenizer"
 _FORMAT_VERSION = 3
@@ -94,7 +95,7 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by `save`. Raises DataError if it is missing, damaged or of another version."""
-        tree = read_json(path, format_name=_FORMAT, version=_FORMAT_VERSION, remedy=_REMEDY)
+        tree = _FILE.read_versioned_json(path, format_name=_FORMAT, version=_FORMAT_VERSION)
         try:
             config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(tree["config"])
             source = _language_from_json(tree["source"])
@@ -110,6 +111,8 @@ class Tokenizer:
 
 _MODELS: dict[str, type[SubwordModel]] = {"bpe": BpeModel, "unigram": UnigramModel, "words": WordModel}
 _REMEDY = "copy the file again from the run it belongs to, or train again"
+_FILE = FileKind(32 * MEBIBYTE, _REMEDY)
+"""A vocabulary of 250,000 tokens takes 20 MiB."""
 
 
 def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> _Tree:

@@ -65,7 +65,7 @@ def test_altered_label_is_refused(tmp_path):
     ("content", "message"),
     [
         (None, "cannot be read"),
-        ('{"labels": ', r"damaged \(not valid JSON\); copy the file again"),
+        ('{"labels": ', r"damaged \(not valid JSON: .*\); copy the file again"),
         ("[]", "is not of dragoman.labels"),
         ('{"format": "dragoman.labels", "format_version": 1}', "damaged labels"),
         ('{"format": "x", "format_version": 1, "labels": []}', "is not of dragoman.labels"),
