@@ -54,6 +54,16 @@ def test_lines_are_printed_in_order_before_the_input_ends(run):
     assert err == ""
 
 
+def test_lines_are_answered_whenever_the_input_pauses(run):
+    with translating(run) as process:
+        for line in LINES:
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == line + "\n"
+        rest, err = process.communicate(LINES[0], timeout=120)
+    assert (rest, err) == (LINES[0] + "\n", "")
+
+
 def test_closed_pipe_ends_translate_quietly(run, tmp_path):
     (tmp_path / "source").write_text(text(MANY), encoding="utf-8")
     with translating(run, "--input", "source") as process:

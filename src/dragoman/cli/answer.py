@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli import text_io
+from dragoman.cli.live_input import LiveLines
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import FormatOption, OutputFile, RunArgument, config_options, shared_options
 from dragoman.config import parse
@@ -79,10 +80,15 @@ def _question_pairs(
 
 
 def _read_pairs(name: str, warnings: ReadWarnings) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(text_io.read_input(name, warnings), start=1):
-        where = f"{'standard input' if name == text_io.STANDARD else name}:{number}"
-        row = parse_object(line, where)
-        yield get_text(row, "question", where), get_text(row, "context", where)
+    """Read questions and contexts, which are ready when the input is."""
+    lines = text_io.read_input(name, warnings)
+    return LiveLines(_parse_pairs(lines, "standard input" if name == text_io.STANDARD else name), lines)
+
+
+def _parse_pairs(lines: Iterator[str], name: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, start=1):
+        row = parse_object(line, f"{name}:{number}")
+        yield get_text(row, "question", f"{name}:{number}"), get_text(row, "context", f"{name}:{number}")
 
 
 def _read_context(given: str, warnings: ReadWarnings) -> str:

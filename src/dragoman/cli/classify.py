@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli import text_io
+from dragoman.cli.live_input import LiveLines
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import FormatOption, InputFile, OutputFile, RunArgument, TextsOption, refuse, shared_options
 from dragoman.data.readers.line_reader import ReadWarnings
@@ -42,7 +43,7 @@ def classify(
     options = {"chunk": 1} if not text and text_io.is_typed(input_) else {}
     if isinstance(loaded, Tagger):
         refuse({"all": all_}, "on a run that labels words")
-        tagged = loaded.tag_stream((one.split() for one in texts), **options)
+        tagged = loaded.tag_stream(LiveLines((one.split() for one in texts), texts), **options)
         lines = text_io.json_lines(tagged, _word_row) if format_ == "jsonl" else _text_of_words(tagged)
     else:
         found = loaded.classify_stream(texts, **options)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from dragoman.atomic_files import new_text_file
 from dragoman.cli import messages
+from dragoman.cli.live_input import LiveLines, standard_input
 from dragoman.cli.options import flag, refuse
 from dragoman.data.readers import line_reader
 from dragoman.data.readers.conllu import read_heads
@@ -33,16 +34,19 @@ _T = TypeVar("_T")
 def read_input(name: str, warnings: ReadWarnings, *, columns: bool = False) -> Iterator[str]:
     """Read the lines of a file, plain or compressed, or of standard input. Raises DataError with the line number.
 
-    Several columns give a warning, unless the caller expects `columns`.
+    Several columns give a warning, unless the caller expects `columns`. Results of the lines from a pipe are printed
+    whenever it pauses.
     """
+    place = "standard input" if name == STANDARD else name
     if name == STANDARD:
-        numbered = line_reader.read_stream_lines(sys.stdin.buffer, Path("standard input"), warnings)
+        stream = standard_input()
+        numbered = line_reader.read_stream_lines(stream, Path(place), warnings)
         if is_typed(name):
             return (text for _, text in _prompt(numbered))
     else:
-        numbered = line_reader.read_lines(Path(name), warnings)
+        stream, numbered = None, line_reader.read_lines(Path(name), warnings)
     lines = (text for _, text in numbered)
-    return lines if columns else _warn_of_columns(lines, "standard input" if name == STANDARD else name)
+    return LiveLines(lines if columns else _warn_of_columns(lines, place), stream)
 
 
 def _warn_of_columns(lines: Iterator[str], name: str) -> Iterator[str]:
@@ -141,8 +145,9 @@ def with_source_features(
     """
     if path is None:
         return items, None
-    items, again = tee(items)
-    return items, read_heads(map(text_of, again), path, name="standard input" if name == STANDARD else name)
+    paired, again = tee(items)
+    heads = read_heads(map(text_of, again), path, name="standard input" if name == STANDARD else name)
+    return LiveLines(paired, items), heads
 
 
 def is_typed(name: str | None) -> bool:

@@ -1,12 +1,12 @@
 """Source features of the texts given to a translator, dependency trees: checks and chunks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
 from dragoman.data.readers.conllu import Heads, find_tree_error
-from dragoman.errors import DataError, DragomanError
-from dragoman.inference.length_batches import require_iterable
+from dragoman.errors import DataError
+from dragoman.inference.stream_chunks import number_chunks
 from dragoman.number_words import counted
 
 _T = TypeVar("_T")
@@ -48,26 +48,27 @@ def check_source_features(
 
 
 def read_chunks(
-    lines: Iterable[_T], source_features: Iterable[Sequence[int]] | None, *, size: int
+    lines: Iterable[_T],
+    source_features: Iterable[Sequence[int]] | None,
+    *,
+    size: int,
+    name: str,
+    check: Callable[[_T, str], object],
 ) -> Iterator[tuple[int, list[_T], list[Sequence[int]] | None]]:
-    """Yield at most `size` lines at a time with the number of the first and, where there are any, their features.
+    """Return the chunks of `number_chunks`, with their source features where there are any.
 
-    A reading error is raised after the lines before it. Raises DataError on features that are left over.
+    The iterator raises DataError on features that are left over.
     """
-    iterator, first_line = iter(require_iterable(lines, name="the input")), 1
-    features = None if source_features is None else iter(source_features)
-    reading_error: DragomanError | None = None
-    while reading_error is None:
-        texts: list[_T] = []
-        try:
-            texts.extend(islice(iterator, size))
-        except DragomanError as error:
-            reading_error = error
-        if not texts:
-            break
+    chunks = number_chunks(lines, size=size, name=name, check=check)
+    return _with_features(chunks, source_features)
+
+
+def _with_features(
+    chunks: Iterator[tuple[int, list[_T]]], source_features: Iterable[Sequence[int]] | None
+) -> Iterator[tuple[int, list[_T], list[Sequence[int]] | None]]:
+    features, count = None if source_features is None else iter(source_features), 0
+    for first_line, texts in chunks:
         yield first_line, texts, None if features is None else list(islice(features, len(texts)))
-        first_line += len(texts)
-    if reading_error is not None:
-        raise reading_error
+        count += len(texts)
     if features is not None and next(features, None) is not None:
-        raise DataError(f"more trees than the {counted(first_line - 1, 'texts')}; give one for each")
+        raise DataError(f"more trees than the {counted(count, 'texts')}; give one for each")

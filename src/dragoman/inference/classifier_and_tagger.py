@@ -17,7 +17,7 @@ from dragoman.inference.concurrent_calls import run_in_thread
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     MAX_INPUT_LENGTH,
-    number_chunks,
+    check_text,
     one_or_more_texts,
     require_iterable,
     run_in_batches,
@@ -25,6 +25,7 @@ from dragoman.inference.length_batches import (
     warn_input,
     warn_unknown,
 )
+from dragoman.inference.stream_chunks import number_chunks
 
 _TEXTS_CHUNK = 4096
 """Lines of a stream that are sorted, batched and classified together."""
@@ -149,8 +150,8 @@ class Classifier(LabelPredictor):
 
     def classify_stream(self, lines: Iterable[str], *, chunk: int = _TEXTS_CHUNK) -> Iterator[Classification]:
         """Yield what `classify` returns, for any number of lines in the memory of `chunk` of them."""
-        for first_line, texts in number_chunks(lines, size=chunk):
-            yield from self.classify(texts, first_line=first_line)
+        chunks = number_chunks(lines, size=chunk, name="lines", check=check_text)
+        return (one for first_line, texts in chunks for one in self.classify(texts, first_line=first_line))
 
     def _classification(self, probabilities: Sequence[float]) -> Classification:
         """Rank the labels; ties keep the order of the labels."""
@@ -207,8 +208,8 @@ class Tagger(LabelPredictor):
 
     def tag_stream(self, sentences: Iterable[Sequence[str]], *, chunk: int = _SENTENCES_CHUNK) -> Iterator[list[Tag]]:
         """Yield what `tag` returns, for any number of sentences in the memory of `chunk` of them."""
-        for first_line, some in number_chunks(sentences, size=chunk):
-            yield from self.tag(some, first_line=first_line)
+        chunks = number_chunks(sentences, size=chunk, name="sentences", check=_check_words)
+        return (one for first_line, some in chunks for one in self.tag(some, first_line=first_line))
 
     def _split(self, sentence: EncodedWords) -> list[EncodedWords]:
         """Cut the sentence between words into segments as long as possible; a longer word loses its last tokens."""
@@ -233,3 +234,9 @@ class Tagger(LabelPredictor):
             names = [self.labels.names[label] for label in best.indices.tolist()]
             results.append(list(zip(names, best.values.tolist(), strict=True)))
         return results
+
+
+def _check_words(words: Iterable[str], place: str) -> None:
+    """Raise TypeError unless a sentence is a list of words; one that can be read only once is checked later."""
+    if not isinstance(words, Iterator):
+        text_list(words, name=place)

@@ -31,7 +31,7 @@ from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     check_positive,
-    number_chunks,
+    check_text,
     one_or_more_texts,
     text_list,
     warn_unknown,
@@ -39,6 +39,7 @@ from dragoman.inference.length_batches import (
 from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
 from dragoman.inference.prompts import GenerationWarning, Prompt, encode_prompts
 from dragoman.inference.scheduler import Request
+from dragoman.inference.stream_chunks import number_chunks
 from dragoman.models.special_symbols import BOS, EOS
 from dragoman.number_words import counted
 
@@ -257,8 +258,8 @@ class Generator:
         """Yield what `generate_n_best` returns, for any number of prompts in the memory of `chunk` of them."""
         others = ("num_samples", "chunk")
         config, limits = self._read_options(config, options, num_samples=num_samples, others=others)
-        for first, some in number_chunks(prompts, size=chunk, first=0):
-            yield from self._complete(text_list(some, name="prompts"), config, limits, first=first)
+        chunks = number_chunks(prompts, size=chunk, first=0, name="prompts", check=check_text)
+        return (one for first, some in chunks for one in self._complete(some, config, limits, first=first))
 
     def stream_text(
         self, prompt: str, config: SamplingConfig = _DEFAULT_CONFIG, **options: Unpack[GenerationOptions]

@@ -1,8 +1,7 @@
 """Checks of inputs, batches of inputs of similar length, and chunks of streams."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from pathlib import PurePath
 from typing import TypeVar
 
@@ -50,11 +49,14 @@ def text_list(texts: Iterable[str], *, name: str = "texts", expected: str = "a l
     """Return the texts as a list. Raises TypeError where they are one string, or no strings."""
     found = list(require_iterable(texts, name=name, expected=expected))
     for number, text in enumerate(found):
-        if not isinstance(text, str):
-            raise TypeError(
-                f"{name}[{number}] is {text!r:.60}, not a string. {_remedy(text, 'Give a string for each text.')}"
-            )
+        check_text(text, f"{name}[{number}]")
     return found
+
+
+def check_text(text: object, place: str) -> None:
+    """Raise TypeError, which names the place, unless the text is a string."""
+    if not isinstance(text, str):
+        raise TypeError(f"{place} is {text!r:.60}, not a string. {_remedy(text, 'Give a string for each text.')}")
 
 
 def one_or_more_texts(texts: str | Iterable[str], *, name: str = "texts") -> list[str]:
@@ -66,13 +68,14 @@ def text_pairs(pairs: Iterable[Sequence[str]], *, name: str = "pairs") -> list[t
     """Return pairs of texts as a list. Raises TypeError where one is no pair of strings."""
     found = list(require_iterable(pairs, name=name))
     for number, pair in enumerate(found):
-        if (
-            isinstance(pair, str)
-            or not isinstance(pair, Sequence)
-            or [isinstance(one, str) for one in pair] != [True] * 2
-        ):
-            raise TypeError(f"{name}[{number}] is {pair!r:.60}, not a pair of strings. Give a tuple of two strings.")
+        check_pair(pair, f"{name}[{number}]")
     return [(first, second) for first, second in found]
+
+
+def check_pair(pair: object, place: str) -> None:
+    """Raise TypeError, which names the place, unless the pair is a sequence of two strings."""
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or [isinstance(one, str) for one in pair] != [True] * 2:
+        raise TypeError(f"{place} is {pair!r:.60}, not a pair of strings. Give a tuple of two strings.")
 
 
 def require_iterable(items: Iterable[_T], *, name: str, expected: str = "a list") -> Iterable[_T]:
@@ -132,12 +135,3 @@ def run_in_batches(
         with turn():
             results |= zip(rows, run([items[row] for row in rows]), strict=True)
     return [results[row] for row in range(len(items))]
-
-
-def number_chunks(items: Iterable[_T], *, size: int, first: int = 1) -> Iterator[tuple[int, list[_T]]]:
-    """Yield at most `size` items at a time, with the number of the first."""
-    check_positive(chunk=size)
-    iterator = iter(require_iterable(items, name="the input"))
-    while some := list(islice(iterator, size)):
-        yield first, some
-        first += len(some)

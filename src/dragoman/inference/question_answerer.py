@@ -23,12 +23,13 @@ from dragoman.inference.backends.torch_backend import inference_mode
 from dragoman.inference.concurrent_calls import run_in_thread
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
-    number_chunks,
+    check_pair,
     run_in_batches,
     text_pairs,
     warn_input,
     warn_unknown,
 )
+from dragoman.inference.stream_chunks import number_chunks
 from dragoman.models.task_heads import SpanLogits
 
 _STREAM_CHUNK = 256
@@ -169,8 +170,9 @@ class QuestionAnswerer:
         self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None, *, chunk: int = _STREAM_CHUNK
     ) -> Iterator[list[Answer]]:
         """Yield what `answer_batch` returns, for any number of questions in the memory of `chunk` of them."""
-        for first_line, some in number_chunks(pairs, size=chunk):
-            yield from self.answer_batch(some, config, first_line=first_line)
+        config = require_config(self.config if config is None else config, AnswerConfig)
+        chunks = number_chunks(pairs, size=chunk, name="pairs", check=check_pair)
+        return (one for first_line, some in chunks for one in self.answer_batch(some, config, first_line=first_line))
 
     def _read_batch(self, batch: Sequence[tuple[Window, _Context]], config: AnswerConfig) -> list[_WindowResult]:
         tokens, lengths = pad_batch([window.tokens for window, _ in batch], device=self.device)

@@ -23,6 +23,7 @@ from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.concurrent_calls import FairQueue, Turn
 from dragoman.inference.length_batches import run_in_batches
+from dragoman.inference.stream_chunks import is_ready
 
 REFILL = 0.25
 """Share of the token budget that must be free before requests enter: encoding costs a forward pass of its own."""
@@ -214,20 +215,20 @@ def run_in_order(
 ) -> Iterator[list[list[Hypothesis]]]:
     """Yield the hypotheses for the requests of each job, in the order of the jobs, as soon as earlier jobs are done.
 
-    At most `ahead` jobs are read but not yielded. Requests enter the batch in their order; once all are read the
-    longest go first, so that no long one is left for the end. An error of a request, or of reading the
-    jobs, is raised in its place.
+    At most `ahead` jobs are read but not yielded; while the jobs pause, those read continue. Requests enter the batch
+    in their order; once all are read the longest go first, so that no long one is left for the end. An error of a
+    request, or of reading the jobs, is raised in its place.
     """
     coming, more = iter(jobs), True
-    reading_error: DragomanError | None = None
+    reading_error: Exception | None = None
     pending: deque[Sequence[Request]] = deque()
     waiting: deque[Request] = deque()
     completed: dict[Request, RequestResult] = {}
     while pending or more:
-        while more and len(pending) < ahead:
+        while more and len(pending) < ahead and (not pending or is_ready(jobs)):
             try:
                 job = next(coming, None)
-            except DragomanError as error:
+            except Exception as error:
                 job, reading_error = None, error
             if job is None:
                 more, waiting = False, deque(sorted(waiting, key=lambda request: -request.tokens))

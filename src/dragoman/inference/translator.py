@@ -24,15 +24,16 @@ from dragoman.inference.concurrent_calls import run_in_thread
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
+    check_pair,
     check_positive,
-    number_chunks,
+    check_text,
     one_or_more_texts,
     run_in_batches,
     text_list,
-    text_pairs,
     warn_unknown,
 )
 from dragoman.inference.scheduler import Request, run_requests
+from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_segmentation import (
     MAX_LINE_LENGTH,
     SegmentedText,
@@ -224,28 +225,39 @@ class Translator:
         """Translate any number of lines, in the memory of `chunk` of them; options are those of `translate`.
 
         With continuous batching a line is read whenever one has been yielded, and the batch never runs empty;
-        otherwise `chunk` lines are translated after the other. An invalid line raises its error in its place.
+        otherwise `chunk` lines are translated after the other. From a slow iterator, such as lines that a user types,
+        read one line at a time, with `chunk=1`. An invalid line raises its error after the results of all lines before
+        it, and ends the stream.
         """
         check_positive(chunk=chunk)
         require_options(options, [*DecodingOptions.__annotations__, "chunk", "source_features", "split", "language"])
         config, splitter = self._choose_config(config, options), build_splitter(split, language)
-        if not self.backend.continuous_batching:
-            for first_line, texts, some in read_chunks(lines, source_features, size=chunk):
-                yield from self.translate(
-                    texts, config, first_line=first_line, source_features=some, split=split, language=language
-                )
-            return
         pending: deque[SegmentedText] = deque()
 
-        def jobs() -> Iterator[list[Request]]:
-            for first_line, texts, some in read_chunks(lines, source_features, size=min(chunk, ENCODE_CHUNK)):
-                heads = self._check_features(text_list(texts), some, first_line)
-                for line in self._segmenter.segment(texts, heads, first_line, splitter=splitter):
-                    pending.append(line)
-                    yield self._requests(line, config)
+        def read(first_line: int, texts: list[str], some: TextFeatures | None) -> Iterator[list[Request]]:
+            heads = self._check_features(texts, some, first_line)
+            for line in self._segmenter.segment(texts, heads, first_line, splitter=splitter):
+                requests = self._requests(line, config)
+                pending.append(line)
+                yield requests
 
-        for number, found in enumerate(self._runner.stream(jobs(), ahead=chunk), start=1):
-            yield self._join(pending.popleft(), map(self._translations, found), config, number)
+        size = min(chunk, ENCODE_CHUNK)
+        chunks = read_chunks(lines, source_features, size=size, name="lines", check=check_text)
+        jobs = FlatStream(((len(texts), read(first, texts, some)) for first, texts, some in chunks), lines)
+        results = self._run_stream(jobs, chunk)
+        return (
+            self._join(pending.popleft(), map(self._translations, found), config, number)
+            for number, found in enumerate(results, start=1)
+        )
+
+    def _run_stream(self, jobs: FlatStream[list[Request]], chunk: int) -> Iterator[list[list[Hypothesis]]]:
+        """Yield the hypotheses of each job, continuously or chunk by chunk, as the backend does."""
+        if self.backend.continuous_batching:
+            yield from self._runner.stream(jobs, ahead=chunk)
+            return
+        for _, some in number_chunks(jobs, size=chunk):
+            found = iter(self._runner.run([request for job in some for request in job]))
+            yield from ([next(found) for _ in job] for job in some)
 
     def score(
         self,
@@ -308,8 +320,9 @@ class Translator:
         source_features: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[Hypothesis]:
         """Yield what `score` returns, for any number of (source, target) pairs in the memory of `chunk` of them."""
-        for first_line, some, features in read_chunks(pairs, source_features, size=chunk):
-            sources, targets = zip(*text_pairs(some), strict=True)
+        chunks = read_chunks(pairs, source_features, size=chunk, name="pairs", check=check_pair)
+        for first_line, some, features in chunks:
+            sources, targets = zip(*some, strict=True)
             yield from self.score(sources, targets, penalty=penalty, first_line=first_line, source_features=features)
 
     def _check_features(

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar, cast
+from typing import Any, BinaryIO, Literal, Protocol, TypeVar, cast
 
 from dragoman.config import Config
 from dragoman.errors import DataError, MissingExtraError, describe_unreadable
@@ -58,6 +58,14 @@ _STREAMS: dict[str, Callable[[BinaryIO], _Stream]] = {
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
 }
+
+
+class LineStream(Protocol):
+    """Binary stream that is read line by line."""
+
+    def readline(self, size: int, /) -> bytes:
+        """Return the next line, or at most `size` bytes of it; nothing at the end."""
+        ...
 
 
 class CorpusFile(Config):
@@ -120,7 +128,7 @@ def read_lines(
 
 
 def read_stream_lines(
-    stream: BinaryIO, name: Path, warnings: ReadWarnings | None = None, *, encoding: Encoding = "utf-8"
+    stream: LineStream, name: Path, warnings: ReadWarnings | None = None, *, encoding: Encoding = "utf-8"
 ) -> Iterator[tuple[int, str]]:
     """Yield what `read_lines` yields from an open stream, which messages call `name`."""
     warnings = ReadWarnings() if warnings is None else warnings
@@ -246,7 +254,7 @@ def read_error(where: str, error: EOFError | OSError) -> DataError:
     return DataError(f"{where}: reading failed ({error.strerror}); check the disk")
 
 
-def _raw_lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
+def _raw_lines(stream: LineStream, path: Path) -> Iterator[bytes]:
     number = 0
     while True:
         number += 1
