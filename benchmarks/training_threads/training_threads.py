@@ -31,18 +31,24 @@ from dragoman_demo.run import demo_experiment, write_demo_corpus
 HERE = Path(__file__).parent
 WITHOUT_LIBRARY = (
     "from dragoman import cpu_library; cpu_library.unusable_reason = lambda: 'left out'; "
+    "from dragoman.profiling import workers_and_threads; workers_and_threads.MIN_TOKENS_PER_THREAD = 1; "
     "from dragoman.cli.main import main; main()"
 )
-CHOSEN, ONE, PYTORCH = "chosen by itself", "one thread", "two threads, PyTorch only"
+TWO_THREADS = (
+    "from dragoman.profiling import workers_and_threads; workers_and_threads.MIN_THREADS = 2; "
+    "workers_and_threads.MIN_TOKENS_PER_THREAD = 1; from dragoman.cli.main import main; main()"
+)
+CHOSEN, TWO, PYTORCH = "chosen by itself", "two threads with the CPU library", "two threads, PyTorch only"
 ARRANGEMENTS: Mapping[str, tuple[str, int | None]] = {
     CHOSEN: ("from dragoman.cli.main import main; main()", None),
-    ONE: ("from dragoman.cli.main import main; main()", 1),
+    TWO: (TWO_THREADS, 2),
     PYTORCH: (WITHOUT_LIBRARY, 2),
 }
 """Program and number of threads of each arrangement."""
 QUIET, BUSY = "quiet machine", "busy machine"
 BUSY_PROGRAM = "while True: pass"
 LOG_EVERY = 10
+SPIN_COUNT = "2000"
 HELD_OUT = 20
 """Phrases to score after a training."""
 
@@ -110,8 +116,8 @@ def measure_speed(config: Path, arrangement: str, steps: int) -> int:
     """Train for some steps; return the median speed after the first third, which includes one-time work."""
     program, threads = ARRANGEMENTS[arrangement]
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    if threads is not None:
-        environment["OMP_NUM_THREADS"] = str(threads)
+    if threads is not None:  # these programs import PyTorch before the command line sets the limit of spinning
+        environment |= {"OMP_NUM_THREADS": str(threads), "GOMP_SPINCOUNT": SPIN_COUNT}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [sys.executable, "-c", program, "train", str(config), "--quiet", "--max-steps", str(steps)]

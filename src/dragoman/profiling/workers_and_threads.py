@@ -1,12 +1,12 @@
 """Number of workers of a training and of their threads, and the memory that they take."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Final, final
 
 import torch
 
+from dragoman import cpu_library
 from dragoman.errors import ConfigError
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
 from dragoman.profiling.measured_memory import peak_bytes
@@ -17,8 +17,11 @@ from dragoman.training.launch import worker_rank
 
 MIN_TOKENS_PER_WORKER: Final = 512
 """Tokens of a batch for each worker; with fewer, communication takes longer than computation."""
-MIN_TOKENS_PER_THREAD: Final = 160
-"""Tokens of a batch for each thread: two threads are faster than one for the batches of 320 tokens of the demo."""
+MIN_TOKENS_PER_THREAD: Final = 512
+"""Tokens of a batch for each thread; with fewer, threads wait for each other longer than they compute."""
+MIN_THREADS: Final = 3
+"""Threads with which a worker is used instead of one thread if the CPU library is usable. Two threads are slower than
+one next to other programs, because each operation waits for the slower thread: benchmarks/training_threads."""
 NO_OPS: Final = "without the fused operations of the CPU library"
 MAX_WORKERS_PER_CORE: Final = 4
 """More workers exhaust the memory of a machine."""
@@ -45,30 +48,15 @@ def choose_arrangement(
     """Choose workers by `choose_num_workers`, and the threads of each.
 
     The choice depends on the configuration and on the cores alone, not on a measurement, so that the same training
-    gives the same weights. Measurements: benchmarks/training_threads.
+    gives the same weights.
     """
     num_workers = choose_num_workers(config, model, tokens=tokens, device=device)
     threads = max(1, torch.get_num_threads() // num_workers)
     if device.type == "cpu" and worker_rank() is None:
         threads = max(1, min(threads, config.token_budget // num_workers // MIN_TOKENS_PER_THREAD))
+        if threads < MIN_THREADS and cpu_library.unusable_reason() is None:
+            threads = 1
     return Arrangement(num_workers, threads)
-
-
-def recorded_arrangement(environment: Mapping[str, Any], *, device: torch.device) -> Arrangement | None:
-    """Return the workers and threads that a run started with, so that it continues with the same results.
-
-    Returns None if they are unknown, if the run started on another device, or if this machine has too few cores or
-    GPUs; and for workers of torchrun, which are started already.
-    """
-    num_workers, num_threads = environment.get("num_workers"), environment.get("threads")
-    if worker_rank() is not None or environment.get("device") != str(device):
-        return None
-    if not isinstance(num_workers, int) or not isinstance(num_threads, int) or min(num_workers, num_threads) < 1:
-        return None
-    if device.type == "cuda":
-        return Arrangement(num_workers, num_threads) if num_workers <= torch.cuda.device_count() else None
-    recorded = Arrangement(num_workers, num_threads)
-    return recorded if recorded.total_threads <= torch.get_num_threads() else None
 
 
 def describe_arrangement(workers: WorkerGroup, device: torch.device) -> str | None:

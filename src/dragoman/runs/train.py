@@ -104,7 +104,7 @@ def train(
     Give `source` and `target` or `pairs` for a translator, `text` for a language model, or `config` for any task.
     Settings that are not given are chosen from the data and the device.
 
-    On a CPU that other programs use, set the environment variable `GOMP_SPINCOUNT=1000` before `torch` is first
+    On a CPU that other programs use, set the environment variable `GOMP_SPINCOUNT=2000` before `torch` is first
     imported, as the command line does: waiting threads then leave the cores sooner. It has no effect later.
 
     Args:

@@ -80,7 +80,7 @@ def test_level_flags_move_behind_the_verb(arguments, ordered):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, {"GOMP_SPINCOUNT": "1000"}),
+        ({}, {"GOMP_SPINCOUNT": "2000"}),
         ({"GOMP_SPINCOUNT": "7"}, {"GOMP_SPINCOUNT": "7"}),
         ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
     ],
