@@ -1,8 +1,9 @@
 """Number of workers of a training and of their threads, and the memory that they take."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 import torch
 
@@ -48,7 +49,7 @@ def choose_arrangement(
     """Choose workers by `choose_num_workers`, and the threads of each.
 
     The choice depends on the configuration and on the cores alone, not on a measurement, so that the same training
-    gives the same weights.
+    gives the same weights. Measurements: benchmarks/training_threads.
     """
     num_workers = choose_num_workers(config, model, tokens=tokens, device=device)
     threads = max(1, torch.get_num_threads() // num_workers)
@@ -57,6 +58,23 @@ def choose_arrangement(
         if threads < MIN_THREADS and cpu_library.unusable_reason() is None:
             threads = 1
     return Arrangement(num_workers, threads)
+
+
+def recorded_arrangement(environment: Mapping[str, Any], *, device: torch.device) -> Arrangement | None:
+    """Return the workers and threads that a run started with, so that it continues with the same results.
+
+    Returns None if they are unknown, if the run started on another device, or if this machine has too few cores or
+    GPUs; and for workers of torchrun, which are started already.
+    """
+    num_workers, num_threads = environment.get("num_workers"), environment.get("threads")
+    if worker_rank() is not None or environment.get("device") != str(device):
+        return None
+    if not isinstance(num_workers, int) or not isinstance(num_threads, int) or min(num_workers, num_threads) < 1:
+        return None
+    if device.type == "cuda":
+        return Arrangement(num_workers, num_threads) if num_workers <= torch.cuda.device_count() else None
+    recorded = Arrangement(num_workers, num_threads)
+    return recorded if recorded.total_threads <= torch.get_num_threads() else None
 
 
 def describe_arrangement(workers: WorkerGroup, device: torch.device) -> str | None:

@@ -5,7 +5,12 @@ import torch
 
 from dragoman.errors import ConfigError
 from dragoman.profiling import workers_and_threads
-from dragoman.profiling.workers_and_threads import choose_arrangement, choose_num_workers, describe_arrangement
+from dragoman.profiling.workers_and_threads import (
+    choose_arrangement,
+    choose_num_workers,
+    describe_arrangement,
+    recorded_arrangement,
+)
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, lead_workers
 from tests.tiny_training import SMALL, build_network
@@ -95,16 +100,6 @@ def arranged(*, batch_tokens: int, tokens: int = MANY, **choices) -> tuple[int, 
     return found.num_workers, found.num_threads
 
 
-@pytest.fixture
-def library(monkeypatch):
-    """Function that makes the CPU library usable or not."""
-
-    def set_usable(usable: bool) -> None:
-        monkeypatch.setattr(workers_and_threads.cpu_library, "unusable_reason", lambda: None if usable else "missing")
-
-    return set_usable
-
-
 @pytest.mark.parametrize(
     ("threads", "batch_tokens", "choices", "expected"),
     [
@@ -116,33 +111,43 @@ def library(monkeypatch):
         (64, 4096, {}, (8, 1)),
         (8, 4096, {"num_workers": 1}, (1, 8)),
         (8, 4096, {"num_workers": 2}, (2, 4)),
-        (8, 4096, {"num_workers": 4}, (4, 1)),
         (1, 4096, {"num_workers": 3}, (3, 1)),
     ],
 )
-def test_workers_have_one_thread_unless_many_threads_are_faster(
-    cores, library, threads, batch_tokens, choices, expected
-):
+def test_workers_have_one_thread_unless_many_are_faster(cores, monkeypatch, threads, batch_tokens, choices, expected):
     cores(threads)
-    library(True)
+    monkeypatch.setattr(workers_and_threads.cpu_library, "unusable_reason", lambda: None)
     assert arranged(batch_tokens=batch_tokens, **choices) == expected
 
 
-def test_without_the_library_large_batches_are_computed_by_two_threads(cores, library):
-    cores(2)
-    library(False)
-    assert arranged(batch_tokens=4096, num_workers=1) == (1, 2)
-    assert arranged(batch_tokens=1023, num_workers=1) == (1, 1)
-
-
-def test_workers_of_torchrun_and_of_gpus_keep_their_threads(cores, library, monkeypatch):
+def test_workers_of_torchrun_and_of_gpus_keep_their_threads(cores, monkeypatch):
     cores(6)
-    library(True)
     device = torch.device("mps")
     assert choose_arrangement(TrainingConfig(batch_tokens=32), NETWORK, tokens=1, device=device).num_threads == 6
     for name, value in TORCHRUN.items():
         monkeypatch.setenv(name, value)
     assert arranged(batch_tokens=32, num_workers=1) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, None),
+        ({"device": "cpu", "num_workers": 2, "threads": 1}, (2, 1)),
+        ({"device": "cpu", "num_workers": 1, "threads": 2}, (1, 2)),
+        ({"device": "cpu", "num_workers": 2, "threads": 2}, None),  # too few cores
+        ({"device": "cuda", "num_workers": 1, "threads": 1}, None),
+        ({"device": "cpu", "num_workers": "many", "threads": 1}, None),
+        ({"device": "cpu", "num_workers": 1, "threads": 0}, None),
+    ],
+)
+def test_recorded_workers_and_threads_that_this_machine_has(cores, monkeypatch, environment, expected):
+    cores(2)
+    found = recorded_arrangement(environment, device=CPU)
+    assert (found and (found.num_workers, found.num_threads)) == expected
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    assert recorded_arrangement(environment, device=CPU) is None
 
 
 def test_single_worker_computes_with_the_chosen_threads():
