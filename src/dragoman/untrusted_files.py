@@ -46,6 +46,8 @@ class FileKind:
     remedy: str = "restore it from a copy"
     error: type[DragomanError] = DataError
     is_user_file: bool = False
+    if_missing: str = ""
+    """Remedy if the file does not exist; the same without."""
 
     def open(self, path: Path, *, root: Path | None = None) -> BinaryIO:
         """Open a file for reading. Raises `error` if it cannot be opened, is no regular file or too large.
@@ -129,6 +131,8 @@ class FileKind:
             return self.error(f"{link}: is a symbolic link, which may lead out of its folder; copy its target here")
         if self.is_user_file:
             return self.error(describe_unreadable(path, error))
+        if self.if_missing and isinstance(error, FileNotFoundError):
+            return self.error(f"{path}: no such file; {self.if_missing}")
         return self.error(f"{path}: cannot be read ({error.strerror or error}); {self.remedy}")
 
     def _check(self, path: Path, found: os.stat_result) -> None:

@@ -14,16 +14,17 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
 from dragoman.atomic_files import write_atomically
-from dragoman.checksums import ChecksumError, check_data, with_checksum
+from dragoman.checksums import with_checksum
 from dragoman.config import Config
 from dragoman.data.datasets.memory_map import chunked
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, byte_token_ids
 from dragoman.errors import DataError
+from dragoman.safetensors_files import read_arrays
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 _Ids = NDArray[np.int32]
 _Numbers = NDArray[np.int64]
@@ -31,6 +32,11 @@ _Pair = tuple[Sequence[int], Sequence[int]]
 ITERATIONS = 4
 MAX_PAIRS = 200_000
 """Maximum number of training pairs, sampled evenly; more pairs add only rare tokens."""
+_FILE = FileKind(
+    256 * MEBIBYTE,
+    "export the model again",
+    if_missing="make one by: dragoman export RUN --shortlist --out MODEL",
+)
 _CHUNK = 4096
 """Pairs linked at a time."""
 
@@ -81,16 +87,17 @@ class Shortlist:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a file written by `save`. Raises DataError if it is missing or damaged."""
+        arrays = read_arrays(path, _FILE)
         try:
-            arrays: dict[str, Any] = load_file(path)
-            check_data(path)
-            return cls(**{name: arrays[name].astype(np.int32) for name in ("always", "values", "lengths")})
-        except FileNotFoundError as error:
-            raise DataError(
-                f"{path}: no such file; make one by: dragoman export RUN --shortlist --out MODEL"
-            ) from error
-        except (SafetensorError, ChecksumError, OSError, KeyError) as error:
-            raise DataError(f"{path}: damaged or no shortlist ({error}); export the model again") from error
+            return cls(**{name: _to_ids(arrays[name]) for name in ("always", "values", "lengths")})
+        except (KeyError, DataError) as error:
+            raise DataError(f"{path}: no shortlist ({error}); export the model again") from error
+
+
+def _to_ids(array: NDArray[Any]) -> _Ids:
+    if array.ndim != 1 or array.dtype != np.int32:
+        raise DataError(f"ids of type {array.dtype} and shape {array.shape}")
+    return array
 
 
 def build_shortlist(

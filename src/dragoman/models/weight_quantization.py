@@ -8,15 +8,14 @@ import json
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from safetensors import SafetensorError, deserialize, safe_open
 
 from dragoman.array_types import Float32, Int8, UInt16
 from dragoman.atomic_files import write_atomically
-from dragoman.checksums import ChecksumError, check_data, with_checksum
-from dragoman.errors import RunError
+from dragoman.checksums import with_checksum
+from dragoman.safetensors_files import WEIGHTS, read_arrays
 
 ComputeType = Literal["float32", "bfloat16", "int8"]
 """Number format of the matrix products of a model."""
@@ -89,27 +88,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def load_arrays(path: Path) -> Arrays:
     """Read a safetensors file. Raises RunError if it is missing or damaged."""
-    try:
-        arrays = _read_arrays(path)
-        check_data(path)
-        return arrays
-    except FileNotFoundError as error:
-        raise RunError(f"{path}: no such file; is the folder a complete run?") from error
-    except (SafetensorError, ChecksumError, OSError, KeyError) as error:
-        raise RunError(f"{path}: damaged or not a safetensors file ({error}); restore it from a copy") from error
-
-
-def _read_arrays(path: Path) -> Arrays:
-    with safe_open(path, framework="numpy") as file:
-        names = list(file.keys())
-        if all(file.get_slice(name).get_dtype() != "BF16" for name in names):
-            return {name: file.get_tensor(name) for name in names}
-    return {name: _array(part) for name, part in deserialize(path.read_bytes())}  # type: ignore[no-untyped-call]
-
-
-def _array(part: Mapping[str, Any]) -> np.ndarray:
-    [dtype] = [dtype for dtype, name in _FORMATS.items() if name == part["dtype"]]
-    return np.frombuffer(part["data"], dtype=dtype).reshape(part["shape"])
+    return read_arrays(path, WEIGHTS)
 
 
 def _is_large(name: str, array: np.ndarray) -> bool:

@@ -1,17 +1,16 @@
 """Weights of a model as named tensors, in memory and on disk (safetensors); a tied weight is stored once."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from dragoman.atomic_files import write_atomically
-from dragoman.checksums import ChecksumError, check_data, with_checksum
+from dragoman.checksums import with_checksum
 from dragoman.errors import RunError
+from dragoman.safetensors_files import WEIGHTS, TensorHeader, open_safetensors
 
 
 def get_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -50,13 +49,32 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     write_atomically(path, *with_checksum(content))
 
 
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read tensors. Raises RunError if the file is missing or damaged."""
-    try:
-        tensors = load_file(path)
-        check_data(path)
-        return tensors
-    except FileNotFoundError as error:
-        raise RunError(f"{path}: no such file; is the folder a complete run or checkpoint?") from error
-    except (SafetensorError, ChecksumError, OSError, json.JSONDecodeError) as error:
-        raise RunError(f"{path}: damaged or not a safetensors file ({error}); restore it from a copy") from error
+def load_tensors(path: Path, *, root: Path | None = None) -> dict[str, Tensor]:
+    """Read tensors. Raises RunError if the file is missing or damaged.
+
+    No folder between `root`, by default the folder of the file, and the file may be a symbolic link.
+    """
+    with open_safetensors(path, WEIGHTS, root=root) as file:
+        return file.read(_allocate)
+
+
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "BOOL": torch.bool,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U64": torch.uint64,
+    "U32": torch.uint32,
+    "U16": torch.uint16,
+    "U8": torch.uint8,
+}
+
+
+def _allocate(header: TensorHeader) -> tuple[Tensor, memoryview]:
+    tensor = torch.empty(header.shape, dtype=_DTYPES[header.dtype])
+    return tensor, tensor.view(-1).view(torch.uint8).numpy().data

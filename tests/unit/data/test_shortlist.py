@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from dragoman.data.shortlist import Shortlist, ShortlistConfig, build_shortlist
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, WordConfig
@@ -52,7 +53,14 @@ def test_shortlist_survives_a_file(tmp_path):
     for name in ("always", "values", "lengths"):
         np.testing.assert_array_equal(getattr(again, name), getattr(shortlist, name))
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(DataError, match="damaged or no shortlist"):
+    with pytest.raises(DataError, match="damaged or not a safetensors file .*; export the model again"):
+        Shortlist.load(path)
+    for ids in (np.zeros((), np.int32), np.zeros((2, 2), np.int32), np.zeros(3, np.float32)):
+        save_file({"always": ids, "values": ids, "lengths": ids}, path)
+        with pytest.raises(DataError, match=r"shortlist\.safetensors: no shortlist \(ids of type .*; export the model"):
+            Shortlist.load(path)
+    save_file({"always": np.zeros(3, np.int32)}, path)
+    with pytest.raises(DataError, match=r"shortlist\.safetensors: no shortlist \('values'\)"):
         Shortlist.load(path)
     with pytest.raises(DataError, match="no such file; make one by: dragoman export RUN --shortlist"):
         Shortlist.load(tmp_path / "nothing")
