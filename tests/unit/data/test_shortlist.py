@@ -53,7 +53,7 @@ def test_shortlist_survives_a_file(tmp_path):
     for name in ("always", "values", "lengths"):
         np.testing.assert_array_equal(getattr(again, name), getattr(shortlist, name))
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(DataError, match="damaged or not a safetensors file .*; export the model again"):
+    with pytest.raises(DataError, match=r"damaged or not a safetensors file .*; export the model again"):
         Shortlist.load(path)
     for ids in (np.zeros((), np.int32), np.zeros((2, 2), np.int32), np.zeros(3, np.float32)):
         save_file({"always": ids, "values": ids, "lengths": ids}, path)
