@@ -6,14 +6,19 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 SHOWN_EXAMPLES = 8
 """Examples that a warning lists."""
-_PACKAGE = __name__.partition(".")[0]
+_PASSED = frozenset([__name__.partition(".")[0], "asyncio", "concurrent", "contextlib", "threading"])
+"""Packages between the line that calls and the line that warns."""
+SHOWN_NUMBERS = 5
+"""Texts that a summary lists by their number."""
 
 
 class DragomanError(Exception):
@@ -126,11 +131,16 @@ def describe_unreadable(path: Path, error: OSError) -> str:
     )
 
 
+_collected: ContextVar[list["TextWarning"] | None] = ContextVar("collected", default=None)
+
+
 class TextWarning(UserWarning):
-    """Warning about one of many texts. Warnings of the same problem can be summarized.
+    """Warning about one of many texts, or the summary of the warnings of one problem, its `parts`.
 
     The message is `UNIT NUMBER: MESSAGE; REMEDY`.
     """
+
+    parts: tuple["TextWarning", ...] = ()
 
     def __init__(
         self, unit: str, number: int, message: str, *, problem: str, remedy: str = "", examples: Iterable[str] = ()
@@ -152,6 +162,46 @@ class TextWarning(UserWarning):
         return f": {' '.join([*shown[:SHOWN_EXAMPLES], *more])}" if found else ""
 
 
+def summarize(found: Sequence[TextWarning], total: int | None = None) -> str:
+    """Return one message for warnings of the same problem; `total` is the number of texts."""
+    numbers = ", ".join(str(one.number) for one in found[:SHOWN_NUMBERS])
+    more = ", …" if len(found) > SHOWN_NUMBERS else ""
+    of = "" if total is None else f" of {total:,}"
+    where = f"{TextWarning.list_examples(found)} ({found[0].unit}s {numbers}{more})"
+    return f"{len(found):,}{of} {found[0].problem}{where}; {found[0].remedy}".rstrip("; ")
+
+
+@contextmanager
+def one_warning_per_problem() -> Iterator[None]:
+    """Collect the warnings about texts in this context, and issue one for each problem at its end.
+
+    Those of other threads and coroutines with a copy of the context are collected, too.
+    """
+    if _collected.get() is not None:  # by an outer call
+        yield
+        return
+    found: list[TextWarning] = []
+    token = _collected.set(found)
+    try:
+        yield
+    finally:
+        _collected.reset(token)
+    problems: dict[tuple[str, str], list[TextWarning]] = {}
+    for one in found:
+        problems.setdefault((one.unit, one.problem), []).append(one)
+    for some in problems.values():
+        warn(_combine(some))
+
+
+def _combine(found: Sequence[TextWarning]) -> TextWarning:
+    if len(found) == 1:
+        return found[0]
+    combined = type(found[0]).__new__(type(found[0]))
+    combined.__dict__.update(found[0].__dict__, parts=tuple(found))
+    combined.args = (summarize(found),)
+    return combined
+
+
 def _code_points(text: str) -> str:
     return "".join(f"U+{ord(character):04X}" for character in text)
 
@@ -159,10 +209,15 @@ def _code_points(text: str) -> str:
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Issue a warning at the calling line outside of this package, every time; a warning has its own category.
 
-    `warnings.warn` repeats no warning of a line, but each line of a file may have its own.
+    `warnings.warn` repeats no warning of a line, but each line of a file may have its own. Inside of
+    `one_warning_per_problem` a warning about a text is collected.
     """
+    collected = _collected.get()
+    if collected is not None and isinstance(message, TextWarning):
+        collected.append(message)
+        return
     frame: FrameType = sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED:
         frame = frame.f_back
     where = frame.f_globals.get("__name__", "")
     warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, module=where)

@@ -7,14 +7,12 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.errors import TextWarning
+from dragoman.errors import TextWarning, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Level = Literal["quiet", "normal", "verbose"]
-SHOWN_NUMBERS = 5
-"""Texts that a summary lists by their number."""
 
 
 @dataclass
@@ -50,26 +48,22 @@ def say(message: str) -> None:
 
 def show_warning(message: Warning | str, *_location: object, **_line: object) -> None:
     """Print a warning in one line, in place of `warnings.showwarning`; one about a text is counted for the summary."""
-    if isinstance(message, TextWarning):
-        _settings.collected.setdefault(message.problem, []).append(message)
-        if _settings.level != "verbose":
-            return
-    _print_warning(str(message))
+    if not isinstance(message, TextWarning):
+        _print_warning(str(message))
+        return
+    for one in message.parts or [message]:
+        _settings.collected.setdefault(one.problem, []).append(one)
+        if _settings.level == "verbose":
+            _print_warning(str(one))
 
 
 def summarize_warnings(total: int | None = None) -> None:
     """Print one warning for each problem of texts since the last summary; `total` is the number of texts."""
-    for problem, found in _settings.collected.items():
-        if len(found) == 1:
-            text = str(found[0]) if _settings.level != "verbose" else ""
-        else:
-            numbers = ", ".join(str(one.number) for one in found[:SHOWN_NUMBERS])
-            more = ", …" if len(found) > SHOWN_NUMBERS else ""
-            of = "" if total is None else f" of {total:,}"
-            where = f"{TextWarning.list_examples(found)} ({found[0].unit}s {numbers}{more})"
-            text = f"{len(found):,}{of} {problem}{where}; {found[0].remedy}".rstrip("; ")
-        if text:
-            _print_warning(text)
+    for found in _settings.collected.values():
+        if len(found) > 1:
+            _print_warning(summarize(found, total))
+        elif _settings.level != "verbose":
+            _print_warning(str(found[0]))
     _settings.collected.clear()
 
 

@@ -11,6 +11,7 @@ from dragoman.data.datasets.labeled import Labels, wrap_in_bos_eos
 from dragoman.data.datasets.tagged import EncodedWords, encode_words
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.forced_decoding import pad_batch
+from dragoman.errors import one_warning_per_problem
 from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
 from dragoman.inference.concurrent_calls import run_in_thread
@@ -120,6 +121,7 @@ class Classifier(LabelPredictor):
     @overload
     def classify(self, texts: Iterable[str], *, first_line: int = ...) -> list[Classification]: ...
 
+    @one_warning_per_problem()
     def classify(self, texts: str | Iterable[str], *, first_line: int = 1) -> Classification | list[Classification]:
         """Return the label of a text, or of each in a list; an empty text has one too.
 
@@ -166,6 +168,7 @@ class Tagger(LabelPredictor):
     The result for a sentence depends on other sentences by rounding only.
     """
 
+    @one_warning_per_problem()
     def tag(self, sentences: Iterable[Sequence[str]], *, first_line: int = 1) -> list[list[Tag]]:
         """Return the words of each sentence with their labels, in order; a sentence is a list of words.
 

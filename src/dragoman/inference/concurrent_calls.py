@@ -10,6 +10,8 @@ from contextvars import ContextVar, copy_context
 from heapq import heapify, heappop, heappush
 from typing import Any, Generic, ParamSpec, TypeVar, final
 
+from dragoman.errors import one_warning_per_problem
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _I = TypeVar("_I", bound=Hashable)
@@ -21,15 +23,19 @@ _cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default
 
 
 async def run_in_thread(function: Callable[_P, _T], /, *args: _P.args, **options: _P.kwargs) -> _T:
-    """Run a function in a thread, which stops at `stop_if_cancelled` when the coroutine is cancelled."""
+    """Run a function in a thread, which stops at `stop_if_cancelled` when the coroutine is cancelled.
+
+    The coroutine issues its warnings about texts, so that filters and the line of the caller apply.
+    """
     cancelled = threading.Event()
-    context = copy_context()
-    context.run(_cancelled.set, cancelled)
-    try:
-        return await asyncio.to_thread(lambda: context.run(function, *args, **options))
-    except asyncio.CancelledError:
-        cancelled.set()
-        raise
+    with one_warning_per_problem():
+        context = copy_context()
+        context.run(_cancelled.set, cancelled)
+        try:
+            return await asyncio.to_thread(lambda: context.run(function, *args, **options))
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
 
 
 def stop_if_cancelled() -> None:

@@ -15,7 +15,7 @@ from dragoman.decoding.config import (
     require_options,
 )
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, one_warning_per_problem
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.chat_template import ChatTemplate, Message, MessageDict, format_chat
@@ -141,6 +141,7 @@ class Generator:
         self, prompts: Iterable[str], config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
     ) -> list[Completion]: ...
 
+    @one_warning_per_problem()
     def generate(
         self,
         prompts: str | Iterable[str],
@@ -202,6 +203,7 @@ class Generator:
         config = replace_options(config, given)
         return config, self._check_limits(limits, config)
 
+    @one_warning_per_problem()
     def generate_n_best(
         self,
         prompts: Iterable[str],
@@ -323,6 +325,7 @@ class Generator:
         options["stop"] = [*ends, *one_or_more_texts(() if given is None else given, name="stop")]
         return format_chat(messages, self.template)
 
+    @one_warning_per_problem()
     def score(
         self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0
     ) -> list[Hypothesis]:

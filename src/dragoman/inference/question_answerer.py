@@ -17,7 +17,7 @@ from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.decoding.config import AnswerConfig, require_config
 from dragoman.decoding.forced_decoding import pad_batch
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, one_warning_per_problem
 from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
 from dragoman.inference.concurrent_calls import run_in_thread
@@ -130,6 +130,7 @@ class QuestionAnswerer:
         """Answer as `answer` does, in a thread of its own."""
         return await run_in_thread(self.answer, question, context, config)
 
+    @one_warning_per_problem()
     def answer_batch(
         self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None, *, first_line: int = 1
     ) -> list[list[Answer]]:

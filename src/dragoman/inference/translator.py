@@ -17,7 +17,7 @@ from dragoman.decoding.config import (
     require_options,
 )
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.errors import ConfigError, DataError, warn
+from dragoman.errors import ConfigError, DataError, one_warning_per_problem, warn
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.concurrent_calls import run_in_thread
@@ -143,6 +143,7 @@ class Translator:
         self, texts: Iterable[str], config: DecodingConfig | None = ..., **options: Unpack[TranslationOptions]
     ) -> list[TranslationResult]: ...
 
+    @one_warning_per_problem()
     def translate(
         self, texts: str | Iterable[str], config: DecodingConfig | None = None, **options: Unpack[TranslationOptions]
     ) -> TranslationResult | list[TranslationResult]:
@@ -259,6 +260,7 @@ class Translator:
             found = iter(self._runner.run([request for job in some for request in job]))
             yield from ([next(found) for _ in job] for job in some)
 
+    @one_warning_per_problem()
     def score(
         self,
         sources: Iterable[str],

@@ -110,7 +110,5 @@ def test_one_text_gives_one_classification(side):
 
 
 def test_unknown_characters_are_reported(side):
-    with pytest.warns(
-        InputWarning, match="^line 6: characters that are not in the vocabulary: μ ί α γ ά τ 猫; replace"
-    ):
+    with pytest.warns(InputWarning, match="^3 lines have characters that are not in the vocabulary: .* μ ί α γ ά τ 猫"):
         Classifier(network(side), side, LABELS).classify(TEXTS)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from dragoman.errors import TextWarning, one_warning_per_problem, warn
 from dragoman.inference.concurrent_calls import FairLock, FairQueue, run_in_thread
 from dragoman.inference.length_batches import run_in_batches
 
@@ -83,3 +84,39 @@ def test_cancelled_thread_stops_before_the_next_batch():
         asyncio.run(call())
     assert len(batches) < 20
     assert time.monotonic() - started < 4
+
+
+@one_warning_per_problem()
+def read(texts: list[str]) -> int:
+    """Warn about the texts that are long."""
+    for number, text in enumerate(texts, start=1):
+        if len(text) > 3:
+            warn(TextWarning("line", number, f"{len(text)} letters", problem="lines are long", remedy="cut them"))
+    return len(texts)
+
+
+def test_call_gives_one_warning_for_each_problem():
+    with pytest.warns(TextWarning) as found:
+        read(["a", *["long text"] * 7])
+    assert [str(one.message) for one in found] == ["7 lines are long (lines 2, 3, 4, 5, 6, …); cut them"]
+    assert len(found[0].message.parts) == 7
+    with pytest.warns(TextWarning, match="^line 2: 9 letters; cut them$"):
+        read(["a", "long text"])
+
+
+def test_warnings_of_a_thread_are_issued_at_the_call():
+    async def call() -> list[str]:
+        with pytest.warns(TextWarning) as found:
+            assert await run_in_thread(read, ["text"] * 2) == 2
+        return [f"{one.filename}: {one.message}" for one in found]
+
+    async def both() -> list[int]:
+        return await asyncio.gather(run_in_thread(read, ["text"]), run_in_thread(read, ["a", "text"]))
+
+    assert asyncio.run(call()) == [f"{__file__}: 2 lines are long (lines 1, 2); cut them"]
+    with pytest.warns(TextWarning) as found:
+        asyncio.run(both())
+    assert sorted(f"{one.filename}: {one.message}" for one in found) == [
+        f"{__file__}: line 1: 4 letters; cut them",
+        f"{__file__}: line 2: 4 letters; cut them",
+    ]

@@ -232,8 +232,8 @@ def test_unknown_characters_of_a_prompt_are_reported(characters, pairs):
     with pytest.warns(GenerationWarning) as caught:
         model.generate(["a", "zz a", "z"], max_new_tokens=2)
     assert [str(one.message) for one in caught] == [
-        "prompt 2: characters that are not in the vocabulary: z; replace them, or train on text that contains them",
-        "prompt 3: characters that are not in the vocabulary: z; replace them, or train on text that contains them",
+        "2 prompts have characters that are not in the vocabulary: z (prompts 2, 3); "
+        "replace them, or train on text that contains them"
     ]
 
 
