@@ -41,6 +41,8 @@ class Classification:
     label: str
     probability: float
     probabilities: Mapping[str, float]
+    truncated: bool = False
+    """Whether the text was too long, so that its end was ignored."""
 
     def __str__(self) -> str:
         return self.label
@@ -137,7 +139,10 @@ class Classifier(LabelPredictor):
                     f"{len(ids) + 2} tokens exceed the limit of {self.max_length}; the end of the text is ignored",
                     problem=f"texts have more than {self.max_length} tokens and their ends were ignored",
                 )
-        results = [self._classification(one.tolist()) for one in self._predict(encoded)]
+        results = [
+            self._classification(one.tolist(), truncated=len(ids) + 2 > self.max_length)
+            for ids, one in zip(encoded, self._predict(encoded), strict=True)
+        ]
         return results[0] if isinstance(texts, str) else results
 
     @overload
@@ -155,10 +160,10 @@ class Classifier(LabelPredictor):
         chunks = number_chunks(lines, size=chunk, name="lines", check=check_text)
         return (one for first_line, texts in chunks for one in self.classify(texts, first_line=first_line))
 
-    def _classification(self, probabilities: Sequence[float]) -> Classification:
+    def _classification(self, probabilities: Sequence[float], *, truncated: bool) -> Classification:
         """Rank the labels; ties keep the order of the labels."""
         ranked = sorted(zip(self.labels.names, probabilities, strict=True), key=lambda pair: -pair[1])
-        return Classification(*ranked[0], dict(ranked))
+        return Classification(*ranked[0], dict(ranked), truncated)
 
 
 @final

@@ -57,6 +57,11 @@ class TranslationResult(tuple[Translation, ...]):
         return self[0].score
 
     @property
+    def log_prob(self) -> float:
+        """Log-probability of the best translation."""
+        return self[0].log_prob
+
+    @property
     def tokens(self) -> tuple[str, ...]:
         """Subwords of the best translation."""
         return self[0].tokens

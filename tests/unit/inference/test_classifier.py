@@ -70,7 +70,8 @@ def test_long_text_is_truncated_with_a_warning(side, limit):
     model = network(side, **{key: value for key, value in limit.items() if key != "max_length"})
     classifier = Classifier(model, side, LABELS, **options)
     with pytest.warns(InputWarning, match=r"line 12: 8 tokens exceed the limit of 7"):
-        [_, found] = classifier.classify(["two", "a cat?"], first_line=11)
+        [short, found] = classifier.classify(["two", "a cat?"], first_line=11)
+    assert (short.truncated, found.truncated) == (False, True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         [expected] = classifier.classify(["a cat"])

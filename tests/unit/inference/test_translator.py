@@ -332,6 +332,7 @@ def test_translate_returns_results_with_n_best(tokenizer):
     [[first, second]] = model.translate(["a cat"], DecodingConfig(beam_size=3, n_best=2))
     assert result.n_best == (first, second)
     assert (result.text, result.score, result.tokens) == (first.text, first.score, first.tokens)
+    assert result.log_prob == first.log_prob
     assert str(result) == first.text
     assert repr(result).startswith("TranslationResult(text=")
     streamed = list(model.translate_stream(iter(TEXTS), SHORT))
