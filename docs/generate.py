@@ -49,6 +49,9 @@ COMMAND_LINE = f"""# Command line
 `--debug` adds the traceback to an error message. Where a command reads or writes lines of text, the file name
 `-` means standard input or standard output.
 
+A control character in a text, a name or a file has no effect on a terminal: all commands print it as `\\u001b`. Texts
+and JSON in pipes and files are exact.
+
 | exit code | meaning |
 | --- | --- |
 | 0 | success |

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from dragoman.cli import text_io
 from dragoman.cli.options import RunArgument, given, refuse, shared_options
-from dragoman.cli.table_output import build_table
+from dragoman.cli.table_output import PlainConsole, build_table
 from dragoman.cli.verb_command import Outcome
 
 if TYPE_CHECKING:
@@ -62,8 +61,8 @@ def bench(
 
 
 def _print(found: dict[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{escape(found['run'])}[/bold], {found['compute_type']}: {found['backend']}")
+    console = PlainConsole(soft_wrap=True)
+    console.print(Text.assemble((found["run"], "bold"), f", {found['compute_type']}: {found['backend']}"))
     process, peak = found["process"], found["process"]["peak_bytes"]
     memory = "" if peak is None else f", peak memory {peak / 2**20:.0f} MiB"
     console.print(

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from dragoman.cli import messages, text_io
 from dragoman.cli.evaluate import DEFAULT_METRICS, Lowercase, MetricNames, Tokenize, metric_configs
-from dragoman.cli.table_output import build_table
+from dragoman.cli.table_output import PlainConsole, build_table
 from dragoman.cli.verb_command import Outcome
 from dragoman.errors import ConfigError, quote
 
@@ -85,19 +84,18 @@ def _check_systems(systems: Sequence[str]) -> None:
 
 
 def _print_tests(compared: Sequence[PairedResult]) -> None:
-    console = Console()
+    console = PlainConsole()
     for metric in dict.fromkeys(paired.metric for paired in compared):
         rows = [paired for paired in compared if paired.metric == metric]
         numbers = (metric, "95 % interval", "difference", "p bootstrap", "p random.")
         console.print(build_table(("system", *numbers, "verdict"), map(_test_row, rows), right=numbers))
-        console.print(rows[0].signature, style="dim", highlight=False, soft_wrap=True)
+        console.print(rows[0].signature, style="dim", soft_wrap=True)
         console.print()
     console.print(
         "Score, mean and 95 % confidence interval of the bootstrap; p-values of the paired bootstrap (Koehn, 2004) and "
         "of approximate randomization (Riezler and Maxwell, 2005) against the baseline, * below 0.05; better or worse "
         "if both are.",
         style="dim",
-        highlight=False,
     )
 
 
@@ -138,10 +136,10 @@ def _print_runs(runs: Sequence[RunSummary]) -> None:
     from dragoman.runs.compare import comparable_scores, differing_settings
 
     signatures = list(dict.fromkeys(score.signature for score in comparable_scores(runs)))
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(_run_table(runs, signatures))
     for number, signature in enumerate(signatures, start=1):
-        console.print(f"({number}) {signature}", style="dim", soft_wrap=True, markup=False)
+        console.print(f"({number}) {signature}", style="dim", soft_wrap=True)
     if different := differing_settings(runs):
         rows = [(Text(key), *map(_setting, values)) for key, values in different.items()]
         console.print()
@@ -156,7 +154,7 @@ def _run_table(runs: Sequence[RunSummary], signatures: Sequence[str]) -> Table:
     from dragoman.runs.compare import comparable_scores, find_score
 
     columns = _column_names(runs)
-    rows = [(name, *map(cell, runs)) for name, cell in _FACTS.items()]
+    rows: list[tuple[str | Text, ...]] = [(name, *map(cell, runs)) for name, cell in _FACTS.items()]
     labels: set[str] = set()
     for score in comparable_scores(runs):
         label = f"{score.set}: {score.metric} ({signatures.index(score.signature) + 1})"
@@ -181,13 +179,13 @@ def _setting(value: Any) -> Text:
     return Text("–" if value is MISSING else json.dumps(value, ensure_ascii=False).strip('"'))
 
 
-def _mark_best(scores: Sequence[RunScore | None]) -> list[str]:
+def _mark_best(scores: Sequence[RunScore | None]) -> list[Text]:
     present = [score for score in scores if score is not None]
     choose = max if present[0].higher_is_better else min
     best = choose(score.value for score in present) if len(present) > 1 else None
     cells = ["" if score is None else f"{score.value:z.2f}" for score in scores]
     return [
-        f"[bold]{cell}[/bold]" if score is not None and score.value == best else cell
+        Text(cell, "bold" if score is not None and score.value == best else "")
         for score, cell in zip(scores, cells, strict=True)
     ]
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from dragoman.cli.load_run import load_as
 from dragoman.cli.options import Assignments, DeviceOption
-from dragoman.cli.table_output import build_table
+from dragoman.cli.table_output import PlainConsole, build_table
 from dragoman.cli.training_display import TerminalReporter, show_line
 from dragoman.cli.verb_command import Outcome
 from dragoman.errors import ConfigError, RunError, quote
@@ -104,7 +103,7 @@ def _low_score_note(result: DemoResult, folder: RunFolder) -> str | None:
 
 
 def _print(result: DemoResult, folder: RunFolder) -> None:
-    console = Console()
+    console = PlainConsole()
     console.print(_example_table(result))
     console.print()
     rows = [
@@ -113,14 +112,13 @@ def _print(result: DemoResult, folder: RunFolder) -> None:
     ]
     console.print(build_table(("family", "right", "of"), rows, title="exactly right by family", right=("right", "of")))
     minutes = folder.read_scores().get("seconds", 0.0) / 60
-    console.print(
+    text = (
         f"\n{result.exact.value:.1f} % of {counted(len(result.examples), 'held-out phrases')} exactly right, "
-        f"BLEU {result.bleu.value:.1f}, after {minutes:.1f} minutes of training\n[dim]{result.bleu.signature}[/dim]",
-        highlight=False,
-        soft_wrap=True,
+        f"BLEU {result.bleu.value:.1f}, after {minutes:.1f} minutes of training\n"
     )
+    console.print(Text.assemble(text, (result.bleu.signature, "dim")), soft_wrap=True)
     if note := _low_score_note(result, folder):
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"note: {note}", soft_wrap=True)
     source, run = result.examples[0].source, quote(folder.path)
     console.print(
         "\nContinue with:\n"
@@ -128,8 +126,6 @@ def _print(result: DemoResult, folder: RunFolder) -> None:
         f"  dragoman inspect {run} --text {quote(source)} --out report.html\n"
         f"  dragoman info {run}\n"
         "  dragoman train --source YOUR.en --target YOUR.de --output-dir runs/mine",
-        markup=False,
-        highlight=False,
         soft_wrap=True,
     )
 

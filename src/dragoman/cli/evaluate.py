@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as, warn_of_exchanged_sides
@@ -21,7 +20,7 @@ from dragoman.cli.options import (
     refuse,
     shared_options,
 )
-from dragoman.cli.table_output import build_table, print_whole
+from dragoman.cli.table_output import PlainConsole, build_table, print_whole
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
@@ -255,4 +254,4 @@ def _print_scores(scores: Sequence[Score], columns: Sequence[Sequence[Score]]) -
             print("\t".join([str(line), *(f"{score.value:z.2f}" for score in row)]))
         print()
     rows = [(score.metric, f"{score.value:z.2f}", score.signature) for score in scores]
-    print_whole(Console(), build_table(("metric", "score", "signature"), rows, right=("score",)))
+    print_whole(PlainConsole(), build_table(("metric", "score", "signature"), rows, right=("score",)))

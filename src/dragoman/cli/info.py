@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from dragoman.cli.options import RunArgument
-from dragoman.cli.table_output import build_table
+from dragoman.cli.table_output import PlainConsole, build_table
 from dragoman.cli.verb_command import Outcome
 from dragoman.decoding.config import DecodingConfig
 from dragoman.number_words import counted
@@ -76,12 +75,12 @@ def _describe_progress(folder: RunFolder, training: Mapping[str, Any]) -> str:
 
 
 def _print(facts: dict[str, Any], model: ModelSummary) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole()
     state = "" if facts["trained"] else ", not trained to the end"
     sides = facts["vocabulary"]
     vocabulary = f"{sides['target']:,}" if sides["shared"] else f"{sides['source']:,} and {sides['target']:,}"
     heading = f"{model.noun}: {model.description}"
-    console.print(f"[bold]{escape(facts['run'])}[/bold]{state}, {heading}; vocabulary {vocabulary}", soft_wrap=True)
+    console.print(Text.assemble((facts["run"], "bold"), f"{state}, {heading}; vocabulary {vocabulary}"), soft_wrap=True)
     rows = [(f"  {name}", f"{count:,}" if count else "shared") for name, count in model.parts.items()]
     rows += [
         ("parameters", f"{model.parameters:,}"),
@@ -94,11 +93,11 @@ def _print(facts: dict[str, Any], model: ModelSummary) -> None:
         rows.append(("" if number else "cost", f"{flops / 1e6:.2f} MFLOP per {unit}"))
     console.print(build_table(("name", "value"), rows, right=("value",), header=False))
     if facts["unfinished"]:
-        console.print(facts["unfinished"], markup=False, soft_wrap=True)
+        console.print(facts["unfinished"], soft_wrap=True)
 
 
 def _print_result(result: dict[str, Any], *, unit: str) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole()
     if result:
         console.print(
             f"trained {counted(result['steps'], 'steps')} on {counted(result['tokens'], unit)} in "
@@ -107,5 +106,5 @@ def _print_result(result: dict[str, Any], *, unit: str) -> None:
         )
     for name, scores in result.get("scores", {}).items():
         for score in scores:
-            text = f"{name}: {score['metric']} {score['value']:z.2f}  [dim]{score['signature']}[/dim]"
-            console.print(text, soft_wrap=True)
+            text = f"{name}: {score['metric']} {score['value']:z.2f}  "
+            console.print(Text.assemble(text, (str(score["signature"]), "dim")), soft_wrap=True)

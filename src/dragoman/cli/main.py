@@ -21,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import dragoman
 from dragoman.cli import messages
+from dragoman.cli.escaped_output import escape_standard_streams
 from dragoman.cli.usage_errors import USAGE_ERROR, describe_usage_error
 from dragoman.errors import DragomanError, StoppedError
 
@@ -106,6 +107,7 @@ def build_command(verb: str | None = None) -> typer.Typer:
 def main() -> None:
     """Run the command line of this process and end the process with its exit code."""
     _open_closed_streams()
+    escape_standard_streams()
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _end)
     arguments, debug = _without_debug(_level_flags_last(sys.argv[1:]))
@@ -178,7 +180,7 @@ def run(arguments: list[str], *, debug: bool) -> int:
         return INTERRUPTED
     except Exception as error:  # the entry point reports every kind, with its exit code
         if debug:
-            traceback.print_exc()
+            print(traceback.format_exc(), end="", file=sys.stderr)  # colors would be escaped
         return _report(error, verb)
     return status if isinstance(status, int) else 0  # the code of `typer.Exit`
 

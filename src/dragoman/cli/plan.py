@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from dragoman.cli import options
-from dragoman.cli.table_output import build_table
+from dragoman.cli.table_output import PlainConsole, build_table
 from dragoman.cli.training_display import format_seconds, status
 from dragoman.cli.verb_command import Outcome
 from dragoman.config_trees import merge
@@ -69,12 +68,12 @@ def plan(
 def _print(found: Plan, *, device: str) -> None:
     from dragoman.profiling.measured_memory import format_bytes
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     many = f" × {found.devices}" if found.devices > 1 else ""
     workers = f", {counted(found.workers, 'workers')}" if found.workers > 1 else ""
     console.print(f"{device}{many}{workers}; {found.data_summary}; {found.parameters:,} parameters")
     for note in found.data_notes:
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {note}")
     parts = ("start", "steps", "validations", "checkpoints", "selection", "scores", "total")
     tables = {
         "memory": {name.replace("_", " "): format_bytes(size) for name, size in vars(found.memory).items() if size},
@@ -86,10 +85,8 @@ def _print(found: Plan, *, device: str) -> None:
             for name, value in table.items()
         ]
         console.print(build_table(("part", "value"), rows, title=title, right=("value",), header=False))
-    console.print(
-        f"batch tokens: {found.batch_tokens:,}; {found.max_batch_tokens:,} fit into {format_bytes(found.available)}"
-        + ("" if found.fits else "[bold]; the configured batch does not fit[/bold]")
-    )
+    fit = f"batch tokens: {found.batch_tokens:,}; {found.max_batch_tokens:,} fit into {format_bytes(found.available)}"
+    console.print(Text.assemble(fit, ("" if found.fits else "; the configured batch does not fit", "bold")))
     tokens = round(found.tokens)
     predictions = f"{tokens / 1e6:,.1f} million predictions" if tokens >= 1e6 else counted(tokens, "predictions")
     steps_per_epoch = f"{found.steps_per_epoch:,.0f}" if found.steps_per_epoch >= 10 else f"{found.steps_per_epoch:.1f}"

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from dragoman.cli.options import Assignments, DeviceOption
-from dragoman.cli.table_output import build_table, print_whole
+from dragoman.cli.table_output import PlainConsole, build_table, print_whole
 from dragoman.cli.training_display import TerminalReporter
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import override
@@ -69,7 +68,7 @@ def reproduce(
 
     def show() -> None:
         _print_checks(checks)
-        Console().print(text, markup=False, soft_wrap=True)
+        PlainConsole().print(text, soft_wrap=True)
 
     rows = [asdict(check) | {"passed": check.passed, "expected": check.expected.model_dump()} for check in checks]
     facts = {"reproduced": is_reproduced, "seeds": list(experiments), "seconds": seconds, "checks": rows}
@@ -117,4 +116,4 @@ def _print_checks(checks: Sequence[ScoreCheck]) -> None:
         mean = f"{check.mean:z.2f} (mean of {values})" if len(check.values) > 1 else values
         expected = f"{one.value:g} ± {one.tolerance:g}"
         rows.append((one.set, one.metric, expected, mean, "yes" if check.passed else "no", check.signature))
-    print_whole(Console(), build_table(("set", "metric", "expected", "found", "holds", "signature"), rows))
+    print_whole(PlainConsole(), build_table(("set", "metric", "expected", "found", "holds", "signature"), rows))

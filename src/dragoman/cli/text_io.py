@@ -260,14 +260,15 @@ def with_progress(
     if messages.is_quiet() or not sys.stderr.isatty() or (output == STANDARD and sys.stdout.isatty()):
         yield from items
         return
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+    from dragoman.cli.table_output import PlainConsole
+
     known = "" if total is None else f" of {total:,}"
-    columns = [SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}}{known} {unit}"), TimeElapsedColumn()]
+    columns = [SpinnerColumn(), TextColumn(f"{{task.completed:,.0f}}{known} {unit}", markup=False), TimeElapsedColumn()]
     columns += [TextColumn(f"{{task.fields[rate]:,.1f}} {unit}/s")]
     columns += [] if total is None else [TextColumn("left:"), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=PlainConsole(stderr=True), transient=True) as progress:
         task = progress.add_task(unit, total=total, rate=0.0)
         started = time.monotonic()
         for number, item in enumerate(items, start=1):

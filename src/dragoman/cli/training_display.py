@@ -10,12 +10,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, assert_never
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from dragoman.cli import messages
-from dragoman.cli.table_output import build_table, print_whole
+from dragoman.cli.table_output import PlainConsole, build_table, print_whole
 from dragoman.errors import StoppedError, quote
 from dragoman.number_words import counted
 from dragoman.training import callbacks
@@ -30,7 +29,7 @@ MAX_SILENCE = 30.0
 """Seconds after which a training prints a line before its next report."""
 
 
-class _MessageConsole(Console):
+class _MessageConsole(PlainConsole):
     """Console on standard error that prints nothing in a quiet command."""
 
     @property
@@ -41,13 +40,13 @@ class _MessageConsole(Console):
     def quiet(self, quiet: bool) -> None: ...
 
 
-console = _MessageConsole(stderr=True, highlight=False)
+console = _MessageConsole(stderr=True)
 NOTICE = b"\nstopping at the next safe point; press Ctrl-C again to stop at once\n"
 
 
 def show_line(text: str) -> None:
     """Print one line on standard error, as it is."""
-    console.print(text, markup=False, soft_wrap=True)
+    console.print(text, soft_wrap=True)
 
 
 @contextmanager
@@ -57,7 +56,7 @@ def status() -> Iterator[Callable[[str], None]]:
         yield lambda message: console.print(f"{message} …")
         return
     with console.status("") as spinner:
-        yield lambda message: spinner.update(f"{message} …")
+        yield lambda message: spinner.update(Text(f"{message} …"))
 
 
 @contextmanager
@@ -95,9 +94,7 @@ def show_choices(choices: list[Choice], *, device: str) -> None:
 def show_cleaning(report: CleaningReport) -> None:
     """Print what cleaning removed, with examples."""
     if rows := report.table_rows():
-        table = build_table(
-            ("rule", "pairs", "number", "example"), [[Text(cell) for cell in row] for row in rows], title="cleaning"
-        )
+        table = build_table(("rule", "pairs", "number", "example"), rows, title="cleaning")
         for column in table.columns:
             column.overflow, column.no_wrap = "ellipsis", column is not table.columns[-1]
         console.print(table)
@@ -110,12 +107,12 @@ def show_result(result: TrainingResult) -> None:
         for name, scores in result.scores.items()
         for score in scores
     ]
-    always = Console(stderr=True, highlight=False)  # a quiet command prints results and warnings too
+    always = PlainConsole(stderr=True)  # a quiet command prints results and warnings too
     print_whole(always, build_table(("set", "metric", "score", "signature"), rows, right=("score",)))
     if decoding := result.decoding:
         show_line(f"decoding of these scores: {decoding}")
     if note := result.low_score_note:
-        always.print(f"note: {note}", markup=False, soft_wrap=True)
+        always.print(f"note: {note}", soft_wrap=True)
     took = format_seconds(result.seconds - result.resumed_seconds)
     if result.resumed_step:
         took += f", or {format_seconds(result.seconds)} with the first {counted(result.resumed_step, 'steps')}"
@@ -141,10 +138,10 @@ class TrainingDisplay:
         self._report = ""
         self._last_line = 0.0
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=12),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-            TextColumn("{task.fields[facts]}"),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f}", markup=False),
+            TextColumn("{task.fields[facts]}", markup=False),
             TimeElapsedColumn(),
             console=console,
             disable=not console.is_terminal,

@@ -4,9 +4,9 @@ import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from dragoman.cli import messages, training_display
+from dragoman.cli.table_output import PlainConsole
 from dragoman.cli.training_display import TerminalReporter, TrainingDisplay, show_choices, show_result
 from dragoman.evaluation import Score
 from dragoman.runs.auto_config import Choice
@@ -45,7 +45,7 @@ def shown(monkeypatch):
 
     def use(*, terminal: bool) -> io.StringIO:
         stream = io.StringIO()
-        console = Console(file=stream, force_terminal=terminal, width=100, color_system=None, highlight=False)
+        console = PlainConsole(file=stream, force_terminal=terminal, width=100, color_system=None)
         monkeypatch.setattr(training_display, "console", console)
         return stream
 
