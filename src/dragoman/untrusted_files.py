@@ -127,7 +127,7 @@ class FileKind:
     def _unreadable(self, path: Path, error: OSError, root: Path | None) -> DragomanError:
         folders = () if root is None or not path.is_relative_to(root) else path.relative_to(root).parents
         members = [path, *(path.parent if root is None else root / folder for folder in folders[:-1])]
-        if not self.is_user_file and (link := next((one for one in members if one.is_symlink()), None)) is not None:
+        if not self.is_user_file and (link := next(filter(os.path.islink, members), None)) is not None:
             return self.error(f"{link}: is a symbolic link, which may lead out of its folder; copy its target here")
         if self.is_user_file:
             return self.error(describe_unreadable(path, error))
@@ -207,7 +207,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse
 def _open_member(path: Path, root: Path) -> int:
     """Open a file below a folder without following links, which `root` itself and the folders above it may be."""
     *folders, name = path.relative_to(root).parts
-    if os.path.pardir in folders or name == os.path.pardir:
+    if os.path.pardir in folders or name == os.path.pardir or "\0" in str(path):
         raise OSError(errno.EPERM, "outside of its folder")
     if os.open not in os.supports_dir_fd:  # Windows
         return _open_checked(path, [path, *path.parents[: len(folders)]])
@@ -223,6 +223,6 @@ def _open_member(path: Path, root: Path) -> int:
 
 
 def _open_checked(path: Path, members: Sequence[Path]) -> int:
-    if any(member.is_symlink() for member in members):
+    if any(map(os.path.islink, members)):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     return os.open(path, _FILE)

@@ -115,9 +115,12 @@ class CleaningReport:
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> "CleaningReport":
-        """Convert the output of `to_json`."""
+        """Convert the output of `to_json`. Raises KeyError or ValueError for another tree."""
         rules = TypeAdapter(list[RuleResult]).validate_python(tree["rules"])
-        return cls(tree["read"], tree["kept"], {result.rule: result for result in rules})
+        read, kept = TypeAdapter(tuple[int, int]).validate_python((tree["read"], tree["kept"]))
+        report = cls(read, kept)
+        report.rules |= {result.rule: result for result in rules}
+        return report
 
 
 def passes_pair_rules(

@@ -151,7 +151,4 @@ def apply_prepared(tree: Mapping[str, Any]) -> Tree:
     folder = get_value(tree, "data.train.folder")
     if get_value(tree, "data.train.kind") != "prepared" or not isinstance(folder, str | Path):
         return dict(tree)
-    index = read_index(Path(folder))
-    keys = ("max_source_length", "max_target_length", "temperature", "noise")
-    data = {key: index[key] for key in keys if index.get(key) is not None}
-    return merge({"tokenizer": index["tokenizer"]["config"], "data": data}, tree)
+    return merge(read_index(Path(folder)).settings(), tree)

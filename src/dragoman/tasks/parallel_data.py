@@ -17,7 +17,7 @@ from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokeni
 from dragoman.data.readers.parallel import ParallelFiles, corpus_name, resolve_files
 from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs as TextPairs
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, shorten
 from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
 from dragoman.number_words import counted
 from dragoman.tasks import task
@@ -196,19 +196,22 @@ def _tokenize_validation(
 
 def _load_prepared(prepared: TokenizedText, tokenizer: Tokenizer, limits: LengthLimits) -> TokenStore:
     """Return the prepared tokens. Raises ConfigError if tokenizer or limits of the run differ."""
-    header = prepared.tokens.header
-    if header["tokenizer"] != tokenizer.fingerprint:
+    tokens, header = prepared.tokens, prepared.tokens.header
+    if header.get("tokenizer") != tokenizer.fingerprint:
         raise ConfigError(
             f"{prepared.folder}: was prepared with another tokenizer than that of the run. Prepare the corpus with: "
             "dragoman data prepare --tokenizer RUN/tokenizer.json"
         )
-    for key, limit in (("max_source_length", limits.source), ("max_target_length", limits.target)):
-        if header[key] != limit:
+    for name, limit, side in (("source", limits.source, tokens.source), ("target", limits.target, tokens.target)):
+        key = f"max_{name}_length"
+        if (prepared_limit := header.get(key)) != limit:
             raise ConfigError(
-                f"data.{key} = {limit}, but {prepared.folder} was prepared with {header[key]}. Leave it out, or "
-                "prepare the corpus again."
+                f"data.{key} = {limit}, but {prepared.folder} was prepared with {shorten(prepared_limit)}. Leave it "
+                "out, or prepare the corpus again."
             )
-    return prepared.tokens
+        if side.lengths.max(initial=0) > limit:
+            raise tokens.damaged_error(f"a {name} is longer than {limit:,} tokens")
+    return tokens
 
 
 def _prepare_source_features(

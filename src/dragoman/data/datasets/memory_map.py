@@ -8,7 +8,7 @@ import hashlib
 import json
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.atomic_files import new_folder
-from dragoman.errors import DataError
+from dragoman.errors import DataError, shorten
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 _FORMAT_VERSION = 1
@@ -34,8 +34,15 @@ _STRIDE = 16
 """Rows between stored start positions: storing all would take more memory than some corpora leave."""
 _MAX_TAKEN = 2**16
 """Numbers read at random positions before pages are released."""
-_REMEDY = "remove the folder; it is built again from the corpus, by dragoman data prepare if that wrote it"
+_REMEDY = "prepare the corpus again, or copy the whole folder again"
 _HEADER = FileKind(16 * MEBIBYTE, _REMEDY)
+_COLUMN = FileKind(2**44, _REMEDY)
+TEXT_DTYPES, ID_DTYPES, LENGTH_DTYPES = ("uint8",), ("uint16", "int32"), ("int32", "int64")
+"""Types of columns: texts in UTF-8, ids, and lengths."""
+_MAX_PATH = 1_000
+"""Characters of the path of a shard in a header."""
+_DTYPES = (*TEXT_DTYPES, *ID_DTYPES, "int64", "uint64")
+"""All types of columns; others, such as Python objects, are no numbers."""
 
 Numbers = NDArray[Any]
 _T = TypeVar("_T")
@@ -72,23 +79,56 @@ def write_columns(
 
 @final
 class Columns:
-    """Columns of a folder."""
+    """Columns of a folder, whose header and files may be damaged or made by someone else."""
 
-    def __init__(self, folder: Path, format_name: str) -> None:
-        """Read the header. Raises DataError if it is missing or not of this format."""
-        self.folder = folder
-        self.header = _HEADER.read_versioned_json(folder / HEADER, format_name=format_name, version=_FORMAT_VERSION)
+    def __init__(self, folder: Path, format_name: str, *, root: Path | None = None) -> None:
+        """Read the header. Raises DataError if it is missing or not of this format.
 
-    def column(self, name: str) -> Numbers:
-        """Return a memory-mapped column. Raises DataError if its file is incomplete."""
-        path, (dtype, count, _) = self.folder / name, self.header["files"][name]
-        size = count * np.dtype(dtype).itemsize
-        found = path.stat().st_size if path.is_file() else 0
-        if found != size:
-            raise self.damaged_error(f"{name} has {found:,} bytes instead of {size:,}")
-        if not count:
-            return np.zeros(0, dtype=dtype)
-        return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
+        Files and shards lie below `root`, by default the folder that contains this one, without symbolic links.
+        """
+        self.folder, self.root = folder, folder.parent if root is None else root
+        self.header = _HEADER.read_versioned_json(
+            folder / HEADER, format_name=format_name, version=_FORMAT_VERSION, root=self.root
+        )
+        files = self.header.get("files")
+        if not isinstance(files, dict) or not isinstance(self.header.get("fingerprint"), str):
+            raise self.damaged_error(f"{HEADER} has no fingerprint or no files")
+        self._files: dict[str, Any] = files
+
+    def column(self, name: str, dtypes: Collection[str] = _DTYPES) -> Numbers:
+        """Return a memory-mapped column of one of these types. Raises DataError if its file is incomplete."""
+        match self._files.get(name):
+            case [str(dtype), int(count), _] if dtype in dtypes and count >= 0:
+                size = count * np.dtype(dtype).itemsize
+            case _:
+                raise self.damaged_error(f"{HEADER} has no type and number of the values of {name}")
+        with _COLUMN.open(self.folder / name, root=self.root) as file:
+            found = os.fstat(file.fileno()).st_size
+            if found != size:
+                raise self.damaged_error(f"{name} has {found:,} bytes instead of {size:,}")
+            if not count:
+                return np.zeros(0, dtype=dtype)
+            try:
+                return np.asarray(np.memmap(file, dtype=dtype, mode="r"))
+            except OSError as error:
+                raise self.damaged_error(f"{name} cannot be mapped: {error.strerror}") from error
+
+    def open_shards(self, format_name: str) -> list["Columns"]:
+        """Open the stores that this one concatenates. Raises DataError if they are missing, or not below `root`."""
+        found: dict[Path, Columns] = {}
+        shards = self.header["shards"]
+        for entry in shards if isinstance(shards, list) else [None]:
+            match entry:
+                case [str(name), str(fingerprint)] if len(name) < _MAX_PATH:
+                    folder = Path(os.path.normpath(self.folder / name))
+                case _:
+                    raise self.damaged_error(f"{HEADER} has no names and fingerprints of shards")
+            if folder in found or not folder.is_relative_to(os.path.normpath(self.root)):
+                raise self.damaged_error(f"the shard {shorten(name)} is repeated, or outside of the prepared folder")
+            shard = found[folder] = Columns(folder, format_name, root=Path(os.path.normpath(self.root)))
+            if shard.header["fingerprint"] != fingerprint:
+                raise self.damaged_error(f"{name} is not the shard that was concatenated")
+        return list(found.values())
 
     def damaged_error(self, reason: str) -> DataError:
         """Return the error for columns with wrong contents."""
@@ -171,6 +211,8 @@ class RaggedArray:
     def __init__(self, values: Numbers | ConcatenatedArray, lengths: Numbers) -> None:
         self.values = values if isinstance(values, ConcatenatedArray) else ConcatenatedArray([values])
         self.lengths = lengths
+        self.limit: int | None = None
+        """Number of ids of the vocabulary, above which `fill` raises DataError."""
         self._starts = np.zeros(1 + -(-len(lengths) // _STRIDE), dtype=np.int64)
         if len(lengths):
             sums = np.add.reduceat(lengths, np.arange(0, len(lengths), _STRIDE), dtype=np.int64)
@@ -180,8 +222,10 @@ class RaggedArray:
         return len(self.lengths)
 
     def is_consistent(self, rows: int) -> bool:
-        """Return whether there are so many rows and the lengths add up to the number of values."""
-        return int(self.lengths.sum(dtype=np.int64)) == len(self.values) and len(self) == rows
+        """Return whether there are so many rows and the lengths, none negative, add up to the number of values."""
+        shortest, longest = int(self.lengths.min(initial=0)), int(self.lengths.max(initial=0))
+        total = int(self.lengths.sum(dtype=np.int64))  # does not overflow if no length is too large
+        return shortest >= 0 and longest <= len(self.values) == total and len(self) == rows
 
     def row(self, index: int) -> Numbers:
         """Return one sequence, a view of the file."""
@@ -210,7 +254,10 @@ class RaggedArray:
         lengths = self.lengths[rows]
         columns = np.arange(into.shape[1])
         inside = columns < lengths[:, None]
-        into[inside] = self.values.take((self._row_starts(rows)[:, None] + columns)[inside])
+        values = self.values.take((self._row_starts(rows)[:, None] + columns)[inside])
+        if self.limit is not None and values.size and not 0 <= values.min() <= values.max() < self.limit:
+            raise DataError(f"the corpus contains an id beyond the vocabulary of {self.limit:,} tokens; {_REMEDY}")
+        into[inside] = values
 
     def _start(self, index: int) -> int:
         first = index // _STRIDE * _STRIDE
@@ -228,20 +275,21 @@ class RaggedStore:
 
     format: str
     names: tuple[str, ...]
+    value_dtypes: tuple[str, ...] = ID_DTYPES
 
     def __init__(self, folder: Path) -> None:
         """Open a store. Raises DataError if it is missing, damaged, cut off or of another version."""
         columns = Columns(folder, self.format)
-        self.folder, self.header = folder, columns.header
-        shards = [columns] if "shards" not in columns.header else _open_shards(columns, self.format)
+        self.folder, self.header, self._columns = folder, columns.header, columns
+        shards = columns.open_shards(self.format) if "shards" in columns.header else [columns]
+        values = [[shard.column(f"{name}.values", self.value_dtypes) for shard in shards] for name in self.names]
+        if len({part.dtype for parts in values for part in parts}) > 1:
+            raise columns.damaged_error("its values are of several types")
         self.arrays = tuple(
-            RaggedArray(
-                ConcatenatedArray([shard.column(f"{name}.values") for shard in shards]),
-                columns.column(f"{name}.lengths"),
-            )
-            for name in self.names
+            RaggedArray(ConcatenatedArray(parts), columns.column(f"{name}.lengths", LENGTH_DTYPES))
+            for name, parts in zip(self.names, values, strict=True)
         )
-        self.origins = columns.column(ORIGINS)
+        self.origins = columns.column(ORIGINS, ("int64",))
         if not all(array.is_consistent(len(self.origins)) for array in self.arrays):
             raise columns.damaged_error("its files do not fit each other")
 
@@ -262,20 +310,14 @@ class RaggedStore:
         """Return the number of rows."""
         return len(self.origins)
 
+    def damaged_error(self, reason: str) -> DataError:
+        """Return the error for a store with wrong contents."""
+        return self._columns.damaged_error(reason)
+
     @property
     def fingerprint(self) -> str:
         """Hash that is equal for stores with the same rows in the same order."""
         return str(self.header["fingerprint"])
-
-
-def _open_shards(columns: Columns, format_name: str) -> list[Columns]:
-    found = []
-    for name, fingerprint in columns.header["shards"]:
-        shard = Columns(Path(os.path.normpath(columns.folder / name)), format_name)
-        if shard.header["fingerprint"] != fingerprint:
-            raise columns.damaged_error(f"{name} is not the shard that was concatenated")
-        found.append(shard)
-    return found
 
 
 def ragged_columns(name: str, sequences: Sequence[Sequence[int]], dtype: str) -> dict[str, Numbers]:

@@ -17,6 +17,7 @@ from dragoman.data.batching.corpus_mixing import permute_indices
 from dragoman.data.datasets.memory_map import (
     CHUNK,
     ORIGINS,
+    TEXT_DTYPES,
     Numbers,
     RaggedStore,
     chunked,
@@ -56,6 +57,7 @@ class TextStore(_PairStore):
     """Cleaned pairs of texts. `origins` holds the line of each pair in its corpus."""
 
     format = "dragoman.texts"
+    value_dtypes = TEXT_DTYPES
 
     @classmethod
     def build(cls, folder: Path, examples: Iterable[Example]) -> Self:
@@ -86,7 +88,7 @@ class TextStore(_PairStore):
 
     def pair(self, index: int) -> tuple[str, str]:
         """Return source and target text."""
-        return self.source.row(index).tobytes().decode(), self.target.row(index).tobytes().decode()
+        return self._decode(self.source.row(index)), self._decode(self.target.row(index))
 
     def line(self, index: int) -> int:
         """Return the line (from 1) of the pair in its corpus."""
@@ -107,7 +109,7 @@ class TextStore(_PairStore):
     def slice(self, start: int, stop: int) -> Iterator[tuple[str, str]]:
         """Yield the pairs from row `start` to row `stop`."""
         sides = (self.source.rows(start, stop), self.target.rows(start, stop))
-        return ((source.tobytes().decode(), target.tobytes().decode()) for source, target in zip(*sides, strict=True))
+        return ((self._decode(source), self._decode(target)) for source, target in zip(*sides, strict=True))
 
     def sample(self, max_pairs: int, *, seed: int) -> Callable[[], Iterator[tuple[str, str]]]:
         """Return a function that yields all pairs, or `max_pairs` of them drawn by `seed`, in order."""
@@ -115,6 +117,12 @@ class TextStore(_PairStore):
             return lambda: iter(self)
         rows = np.sort(permute_indices(np.arange(max_pairs), len(self), seed=(seed,)))
         return lambda: (self.pair(row) for row in rows.tolist())
+
+    def _decode(self, text: Numbers) -> str:
+        try:
+            return text.tobytes().decode()
+        except UnicodeDecodeError as error:
+            raise self.damaged_error("a text is not UTF-8") from error
 
 
 @final

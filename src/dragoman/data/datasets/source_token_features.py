@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from dragoman.array_types import SourceFeatures
 from dragoman.atomic_files import open_or_build
-from dragoman.data.datasets.memory_map import Columns, RaggedArray, chunked, ragged_columns, write_columns
+from dragoman.data.datasets.memory_map import (
+    LENGTH_DTYPES,
+    Columns,
+    RaggedArray,
+    chunked,
+    ragged_columns,
+    write_columns,
+)
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.readers.conllu import Heads, read_heads
@@ -38,7 +45,9 @@ class FeatureStore:
     def __init__(self, folder: Path) -> None:
         """Open a store. Raises DataError if it is missing, damaged, cut off or of another version."""
         columns = Columns(folder, self.format)
-        self.heads = RaggedArray(columns.column("heads.values"), columns.column("heads.lengths"))
+        self.heads = RaggedArray(
+            columns.column("heads.values", ("int32",)), columns.column("heads.lengths", LENGTH_DTYPES)
+        )
         if not self.heads.is_consistent(len(self.heads)):
             raise columns.damaged_error("its files do not fit each other")
 

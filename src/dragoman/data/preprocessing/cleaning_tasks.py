@@ -26,12 +26,14 @@ from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.parallel import Example, ParallelCorpus, read_corpus
 from dragoman.data.splits import split_hash
 from dragoman.errors import DataError
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 BLOCK_SIZE = 2**17
 """Pairs per block; the pairs of a block that are kept form a shard."""
 
 _HASHES = "dragoman.block-keys"
 _DUPLICATES = "dragoman.block-repeated"
+_RESULT = FileKind(64 * MEBIBYTE, "prepare the corpus again")
 Hashes = NDArray[np.uint64]
 
 
@@ -98,7 +100,7 @@ def once(path: Path, compute: Callable[[], Tree]) -> Tree:
     """Return the JSON object in a file, which is computed and written if it is missing."""
     if not path.is_file():
         write_atomically(path, json.dumps(compute()) + "\n")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    return _RESULT.read_json_object(path)
 
 
 def read_blocks(task: ReadTask) -> Tree:

@@ -7,16 +7,18 @@ many workers, with the same result.
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeVar, final
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
 
 from dragoman.atomic_files import new_folder, open_or_build
+from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
+from dragoman.data.augmentation import NoiseConfig
 from dragoman.data.cleaning_rules import (
     MAX_SAMPLES,
     MIN_EXAMPLES,
@@ -53,7 +55,7 @@ from dragoman.data.readers.parallel import (
 )
 from dragoman.data.readers.recognize_format import corpus_notes
 from dragoman.data.splits import default_valid_size
-from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
 from dragoman.errors import DataError
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
@@ -153,9 +155,9 @@ def prepare_data(
         return open_folder(folder)
 
     def open_folder(folder: Path) -> PreparedData:
-        summary = _SUMMARY_FILE.read_versioned_json(folder / _SUMMARY, format_name=_FORMAT, version=_VERSION)
-        with _damaged_unless_read(folder / _SUMMARY):
-            return _open(folder, summary, fingerprints)
+        file = folder / _SUMMARY
+        summary = _read_summary(_Summary, file, _SUMMARY_FILE, format_name=_FORMAT, version=_VERSION)
+        return _open(folder, summary, fingerprints)
 
     return open_or_build(folder, open_folder, build)
 
@@ -177,39 +179,91 @@ def _all_corpora(settings: DataConfig) -> list[ParallelCorpus]:
     return [corpus for corpus in corpora if corpus is not None]
 
 
-@contextmanager
-def _damaged_unless_read(file: Path) -> Iterator[None]:
+class _Summary(BaseModel):
+    """Facts about cleaned texts."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    report: Tree
+    notes: tuple[str, ...]
+    ends: tuple[NonNegativeInt, ...] = Field(min_length=1)
+
+
+class _CorpusHash(BaseModel):
+    file: str
+    sha256: str
+
+
+class _TokenizerFacts(BaseModel):
+    config: TokenizerConfig
+    fingerprint: str
+
+
+class PreparedIndex(_Summary):
+    """Index of a prepared folder: its origin, and the settings that it gives to a training."""
+
+    max_source_length: PositiveInt
+    max_target_length: PositiveInt
+    temperature: float | None = None
+    noise: NoiseConfig | None = None
+    weights: tuple[NonNegativeFloat, ...]
+    tokenizer: _TokenizerFacts
+    corpora: tuple[_CorpusHash, ...]
+    stores: Tree
+
+    def settings(self) -> Tree:
+        """Return the settings of an experiment."""
+        keys = {"max_source_length", "max_target_length", "temperature", "noise"}
+        data = self.model_dump(mode="json", include=keys, exclude_none=True)
+        return {"tokenizer": self.tokenizer.config.model_dump(mode="json"), "data": data}
+
+
+_I = TypeVar("_I", bound=_Summary)
+
+
+def _read_summary(kind: type[_I], file: Path, bounds: FileKind, *, format_name: str, version: int) -> _I:
+    tree = bounds.read_versioned_json(file, format_name=format_name, version=version)
     try:
-        yield
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{file}: damaged ({error!r}); prepare the corpus again") from error
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise bounds.damaged(file, f"{'.'.join(map(str, found['loc']))} {describe_rule(found)}") from error
 
 
-def _open(folder: Path, tree: Tree, fingerprints: dict[str, str]) -> PreparedData:
-    report, notes, ends = CleaningReport.from_json(tree["report"]), tuple(tree["notes"]), tuple(tree["ends"])
+def _open(folder: Path, summary: _Summary, fingerprints: dict[str, str]) -> PreparedData:
+    try:
+        report = CleaningReport.from_json(summary.report)
+    except (KeyError, ValueError) as error:
+        raise DataError(f"{folder}: damaged cleaning report; prepare the corpus again") from error
     test = TextStore(folder / "test") if (folder / "test").is_dir() else None
     train, valid = TextStore(folder / "texts"), TextStore(folder / "valid")
-    return PreparedData(train, valid, test, report, notes, ends, fingerprints)
+    if train.origins.max(initial=0) > summary.ends[-1]:
+        raise train.damaged_error("it has lines beyond the end of its corpora")
+    return PreparedData(train, valid, test, report, summary.notes, summary.ends, fingerprints)
 
 
 def open_prepared(folder: Path) -> PreparedData:
     """Open a folder written by `dragoman data prepare`. Raises DataError if it is missing, damaged or outdated."""
     index, file = read_index(folder), folder / INDEX_FILE
     fingerprints = {str(file): file_fingerprint(file)}
-    with _damaged_unless_read(file):
-        for number, corpus in enumerate(index["corpora"]):
-            fingerprints[str(folder / str(number) / corpus["file"])] = corpus["sha256"]
-        data, tokens = _open(folder, index, fingerprints), TokenStore(folder / "ids")
-        wanted, weights = dict(index["stores"]), tuple(index["weights"])
+    for number, corpus in enumerate(index.corpora):
+        fingerprints[str(folder / str(number) / corpus.file)] = corpus.sha256
+    data, tokens = _open(folder, index, fingerprints), TokenStore(folder / "ids")
     stores = {"texts": data.train, "ids": tokens, "valid": data.valid}
-    if any(wanted.get(name) != one.fingerprint for name, one in stores.items()):
+    if any(index.stores.get(name) != one.fingerprint for name, one in stores.items()):
         raise DataError(f"{folder}: its files do not match {INDEX_FILE}; prepare the corpus again")
-    return replace(data, tokenized=TokenizedText(folder, tokens, Tokenizer.load(folder / TOKENIZER_FILE), weights))
+    if len(tokens) and not 0 <= tokens.origins.min() <= tokens.origins.max() < len(data.train):
+        raise tokens.damaged_error("it has ids of texts that do not exist")
+    if len(index.weights) != len(index.ends):
+        raise DataError(f"{file}: has {len(index.weights)} weights of {len(index.ends)} corpora; prepare them again")
+    tokenizer = Tokenizer.load(folder / TOKENIZER_FILE)
+    tokens.source.limit, tokens.target.limit = len(tokenizer.source), len(tokenizer.target)
+    return replace(data, tokenized=TokenizedText(folder, tokens, tokenizer, index.weights))
 
 
-def read_index(folder: Path) -> Tree:
+def read_index(folder: Path) -> PreparedIndex:
     """Read the index of a prepared folder. Raises DataError if it is missing, damaged or of another version."""
-    return _INDEX.read_versioned_json(folder / INDEX_FILE, format_name=FORMAT, version=FORMAT_VERSION)
+    return _read_summary(PreparedIndex, folder / INDEX_FILE, _INDEX, format_name=FORMAT, version=FORMAT_VERSION)
 
 
 def clean_in_blocks(

@@ -56,7 +56,7 @@ def test_truncated_file_is_refused(tmp_path, name):
     folder = tmp_path / "documents"
     DocumentStore.build(folder, CHUNKS)
     (folder / name).write_bytes((folder / name).read_bytes()[:-1])
-    with pytest.raises(DataError, match=rf"damaged store \({name} has .* remove the folder"):
+    with pytest.raises(DataError, match=rf"damaged store \({name} has .* prepare the corpus again"):
         DocumentStore(folder)
 
 

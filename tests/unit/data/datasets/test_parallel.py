@@ -90,7 +90,7 @@ def test_truncated_or_missing_file_is_refused(tmp_path, name):
     ):
         TokenStore(folder)
     (folder / name).unlink()
-    with pytest.raises(DataError, match="remove the folder; it is built again"):
+    with pytest.raises(DataError, match="prepare the corpus again, or copy the whole folder again"):
         TokenStore(folder)
 
 
