@@ -36,7 +36,7 @@ def test_demo_trains_translates_and_prints_next_commands(first):
     assert ending.returncode == 0, ending.stderr
     assert "1,000 held-out phrases exactly right" in ending.stdout
     assert "dragoman translate run" in ending.stdout
-    assert "note: The scores are too low for useful translations. BLEU is " in ending.stdout
+    assert "note: The scores are not good enough for useful translations. BLEU is " in ending.stdout
     assert "Train longer: dragoman train --resume run --max-steps 24\n" in ending.stdout
     assert (folder / "run" / "model.safetensors").exists()
     assert "step 12" in ending.stderr

@@ -48,7 +48,10 @@ def test_low_scores_are_noted(folder, capsys):
     assert dragoman("evaluate", "--hypothesis", "output", "--reference", "reference") == 0
     assert "note" not in capsys.readouterr().err
     assert dragoman("evaluate", "--hypothesis", "bad", "--reference", "reference", "--json") == 0
-    assert "dragoman: note: the scores are too low for useful translations. BLEU is 0.00" in capsys.readouterr().err
+    assert (
+        "dragoman: note: the scores are not good enough for useful translations. BLEU is 0.00"
+        in capsys.readouterr().err
+    )
     assert dragoman("evaluate", "--hypothesis", "bad", "--reference", "reference", "--quiet") == 0
     assert capsys.readouterr().err == ""
 

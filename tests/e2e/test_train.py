@@ -64,7 +64,7 @@ def test_train_from_two_files_shows_its_configuration(trained):
         "pairs for training are few: a few thousand pairs rarely give a useful translator",
         "estimated time",
         "tokens/s",
-        "note: The validation scores are too low for a useful translation model. BLEU is ",
+        "note: The validation scores are not good enough for a useful translation model. BLEU is ",
     ):
         assert part in said
     assert "training.batch_tokens" not in said  # given by --set, so not chosen

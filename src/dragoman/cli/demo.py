@@ -93,13 +93,13 @@ def _facts(result: DemoResult, folder: RunFolder) -> dict[str, Any]:
 
 
 def _low_score_note(result: DemoResult, folder: RunFolder) -> str | None:
-    """Return a note, with reasons and a remedy, if the scores are too low for useful translations."""
+    """Return a note, with reasons and a remedy, if the scores are not good enough for useful translations."""
     from dragoman.evaluation.useful_scores import reasons_against
 
     if not (reasons := reasons_against([result.exact, result.bleu])):
         return None
     longer = f"dragoman train --resume {quote(folder.path)} --max-steps {2 * folder.read_scores()['steps']}"
-    return f"The scores are too low for useful translations. {'; '.join(reasons)}. Train longer: {longer}"
+    return f"The scores are not good enough for useful translations. {'; '.join(reasons)}. Train longer: {longer}"
 
 
 def _print(result: DemoResult, folder: RunFolder) -> None:

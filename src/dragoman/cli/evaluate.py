@@ -112,7 +112,7 @@ def evaluate(
     scores = [corpus_score(outputs, references, one) for one in metrics]
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if reasons := reasons_against(scores):
-        messages.say(f"note: the scores are too low for useful translations. {'; '.join(reasons)}")
+        messages.say(f"note: the scores are not good enough for useful translations. {'; '.join(reasons)}")
     facts = {"scores": score_rows(scores), **made_with} | ({"sentences": sentence_rows(columns)} if columns else {})
     return Outcome(lambda: facts, lambda: _print_scores(scores, columns))
 

@@ -83,7 +83,7 @@ def build_command(verb: str | None = None) -> typer.Typer:
     """Build the command with one verb, or with the summaries of all verbs where `verb` is None."""
     app = typer.Typer(
         name="dragoman",
-        help="Train, run, serve and inspect Transformer sequence models.",
+        help="Train, run and inspect Transformer sequence models.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -93,9 +93,14 @@ def _print(found: Plan, *, device: str) -> None:
     console.print(
         f"{counted(found.steps, 'steps')}, {steps_per_epoch} per epoch; {predictions}; "
         f"{with_prefix(found.flops, 'FLOP')}, {with_prefix(found.flops / max(1.0, found.tokens), 'FLOP')} per "
-        f"prediction; {100 * found.utilization:.2g} % of the speed of large float32 matrix products"
+        f"prediction{_describe_utilization(found.utilization)}"
     )
     if found.devices > 1:
         console.print("note: the devices are like this one; communication between them is not counted")
     if found.cost is not None:
         console.print(f"cost: {found.cost:,.2f}")
+
+
+def _describe_utilization(share: float) -> str:
+    """Return a phrase about the speed; none if other programs slowed the measurement of matrix products."""
+    return f"; {100 * share:.2g} % of the speed of large float32 matrix products" if share < 1 else ""

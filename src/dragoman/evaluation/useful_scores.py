@@ -1,4 +1,4 @@
-"""Scores on held-out data that are too low for a useful model, and the reasons."""
+"""Scores on held-out data that are not good enough for a useful model, and the reasons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

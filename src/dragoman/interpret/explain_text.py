@@ -121,7 +121,9 @@ class Explanation:
         return sum(prediction.log_prob for prediction in self.predictions)
 
     def axes(self, kind: AttentionKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the queries and keys of a kind of attention."""
+        """Return the names of the queries and keys of a kind of attention. Raises DataError if the model has none."""
+        if kind not in self.forward_pass.weights:
+            raise DataError(f"The model has no {kind} attention. It has: {', '.join(self.forward_pass.weights)}.")
         names = {"encoder": (self.source,) * 2, "masked": (self.inputs,) * 2, "cross": (self.target, self.source)}
         return names[kind]
 

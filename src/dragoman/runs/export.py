@@ -19,8 +19,9 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
 from dragoman.runs.config import CORPUS_PATH_KEYS, map_paths
 from dragoman.runs.folder import RunFolder, scoring_command
-from dragoman.runs.model_card import SCORES_HEADING, describe_model
+from dragoman.runs.model_card import SCORES_HEADING, describe_model, usage_section
 from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig
+from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import cache_dir
 
 MEBIBYTE = 2**20
@@ -97,12 +98,22 @@ def _write_export(
     size = export.weights.stat().st_size / MEBIBYTE
     facts = {"run": run.path.resolve().name, "compute_type": compute_type, "dragoman": version("dragoman")}
     write_atomically(export.export, json.dumps(facts, indent=2) + "\n")
-    card = run.model_card.read_text(encoding="utf-8").rstrip() if run.model_card.exists() else f"# {name}"
+    card = _renamed_card(run, experiment, name)
     if compute_type != "float32":
         note = _describe_origin_of_scores(experiment, name, compute_type)
         card = card.replace(f"{SCORES_HEADING}\n", f"{SCORES_HEADING}\n\n{note}\n", 1)
     content = f"The folder `{name}` contains the weights of the run `{facts['run']}` as {compute_type} ({size:.1f} MiB)"
     write_atomically(export.model_card, f"{card}\n\n## Export\n\n{content}: {describe_model(experiment.model)}.\n")
+
+
+def _renamed_card(run: RunFolder, experiment: Experiment, name: str) -> str:
+    """Return the model card of a run with title and commands for its export, which may be the only copy elsewhere."""
+    if not run.model_card.exists():
+        return f"# {name}"
+    card, old = run.model_card.read_text(encoding="utf-8").rstrip(), run.path.resolve().name
+    task = build_task(experiment).description
+    card = card.replace(usage_section(task, old), usage_section(task, name))
+    return f"# {name}{card.removeprefix(f'# {old}')}" if card.startswith(f"# {old}\n") else card
 
 
 def _describe_origin_of_scores(experiment: Experiment, name: str, compute_type: ComputeType) -> str:

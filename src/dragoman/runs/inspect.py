@@ -59,9 +59,11 @@ class InspectionRequest:
     """Maximum of a continuation, which also ends where the context of the model is full."""
 
     def check(self, unsupported: Sequence[str]) -> None:
-        """Raise DataError if an input has another length than the texts, or the task does not support it."""
-        for name in ("targets", "questions", "source_features"):
+        """Raise DataError if an input is no list, has another length than the texts, or does not suit the task."""
+        for name in ("texts", "targets", "questions", "source_features"):
             given = getattr(self, name)
+            if isinstance(given, str):
+                raise DataError(f"{name} is one string. Give a list of strings.")
             option = f"--{name.removesuffix('s') if name != 'source_features' else 'source-features'}"
             if given is not None and name in unsupported:
                 raise DataError(f"{option} has no effect on a run of this task. Leave it out.")
@@ -91,7 +93,7 @@ class InspectedRun:
 
 
 def inspect_run(
-    path: Path, request: InspectionRequest, *, name: str | None = None, device: str | None = None
+    path: str | Path, request: InspectionRequest, *, name: str | None = None, device: str | None = None
 ) -> InspectedRun:
     """Explain the outputs of a run for each text; the default `name` is that of its folder.
 
@@ -100,6 +102,7 @@ def inspect_run(
     rounded like those of the CPU backend, which `facts` say. Raises DataError on an empty or overlong text, and on
     inputs that the task does not support or that are missing for some texts.
     """
+    path = Path(path)
     run, folder = load_torch_model(path, device=device), RunFolder(path)
     stored: ComputeType = folder.read_export().get("compute_type", "float32")
     cpu: Translator | None = None

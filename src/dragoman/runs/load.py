@@ -161,7 +161,7 @@ def _check_kind(folder: RunFolder, kind: type[Any] | tuple[type[Any], ...]) -> N
     if name is not None and name not in names:
         raise RunError(
             f"{folder.path}: is {_with_article(name)}, not {' or '.join(map(_with_article, names))}. "
-            f"Use it with: dragoman {verb} {quote(folder.path)}"
+            f"Use it with: dragoman {verb} {quote(folder.path)} (in Python: dragoman.{name})"
         )
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _M = TypeVar("_M", bound="LoadedModel")
 SCORES_HEADING = "## Scores"
+MIN_USEFUL_STEPS = 1_000
+"""Smallest number of steps that is suggested for a longer training."""
 ESCAPED_BAR = r"\|"
 """Bar inside a cell of a Markdown table."""
 
@@ -75,7 +77,7 @@ class TrainingResult:
 
     @property
     def low_score_note(self) -> str | None:
-        """Note with reasons and a remedy if the validation scores are too low for a useful model."""
+        """Note with reasons and a remedy if the validation scores are not good enough for a useful model."""
         return _low_score_note(self, self.task, run=quote(self.path))
 
     def __repr__(self) -> str:
@@ -109,12 +111,13 @@ def _short(score: Score) -> str:
 
 
 def _low_score_note(result: TrainingResult, task: TaskDescription, *, run: str) -> str | None:
-    """Return a note, with reasons and remedies, if the validation scores are too low for a useful model."""
+    """Return a note, with reasons and remedies, if the validation scores are not good enough for a useful model."""
     if not (reasons := reasons_against(result.scores.get("valid", ()))):
         return None
     longer = f"Train longer, because the scores still improved: dragoman train --resume {run} --max-steps "
-    remedy = f"{longer}{2 * result.steps}. {task.advice.remedy}" if result.improving else task.advice.remedy
-    return f"The validation scores are too low for a useful {task.noun}. {'; '.join(reasons)}. {remedy}"
+    steps = max(2 * result.steps, MIN_USEFUL_STEPS)
+    remedy = f"{longer}{steps}. {task.advice.remedy}" if result.improving else task.advice.remedy
+    return f"The validation scores are not good enough for a useful {task.noun}. {'; '.join(reasons)}. {remedy}"
 
 
 def write_model_card(
@@ -140,10 +143,16 @@ def write_model_card(
     ]
     if sample and not sample.isspace():  # indented, so that Markdown in it has no effect
         parts += ["## Sample", "\n".join(f"    {line}" for line in sample.split("\n"))]
-    parts += ["## Use", f"```\n{task.command.replace('RUN', name)}\n```"]
+    parts.append(usage_section(task, name))
+    write_atomically(folder.model_card, "\n\n".join(parts) + "\n")
+
+
+def usage_section(task: TaskDescription, name: str) -> str:
+    """Return the section of a model card with the commands that use a run or export in the folder `name`."""
+    parts = ["## Use", f"```\n{task.command.replace('RUN', name)}\n```"]
     if task.python_usage:
         parts.append(f"```python\nimport dragoman\n\n{task.python_usage.replace('RUN', name)}\n```")
-    write_atomically(folder.model_card, "\n\n".join(parts) + "\n")
+    return "\n\n".join(parts)
 
 
 def write_scores(folder: RunFolder, result: TrainingResult) -> None:

@@ -48,7 +48,7 @@ class LanguageModelingTask:
         advice=CorpusAdvice(
             enough=1_000_000,
             outlook="a model of such a text imitates its style, and does not stay on a topic",
-            remedy="Add text, or set tokenizer.kind=characters.",
+            remedy="Add text. A small corpus gives better results with tokenizer.kind=characters.",
         ),
     )
 

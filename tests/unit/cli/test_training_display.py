@@ -200,5 +200,5 @@ def test_quiet_training_prints_scores_and_the_note_on_low_scores(capsys):
     messages.start()
     err = capsys.readouterr().err
     assert "1.25" in err
-    assert "too low for a useful" in err
+    assert "not good enough for a useful" in err
     assert "finished in" not in err

@@ -19,6 +19,8 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import dequantize_weights, load_arrays
 from dragoman.runs.export import export_run
 from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
+from dragoman.runs.model_card import usage_section
+from dragoman.tasks.factory import build_task
 from tests.untrained_runs import finished_run
 
 TEXTS = ["two dogs play .", "", "a cat sits by the sea"]
@@ -118,6 +120,16 @@ def test_rounded_export_says_whose_scores_it_has(run, tmp_path, capsys):
         assert "decoding: beam_size 5, length_penalty 1.0, length_penalty_kind average" in out
     assert main.run(["compare", str(exact), str(rounded)], debug=True) == 0
     assert f"note: {rounded}: the scores are those of the float32 weights" in capsys.readouterr().err
+
+
+def test_card_of_an_export_names_the_folder_of_the_export(run, tmp_path):
+    usage = usage_section(build_task(run.read_config()).description, run.path.name)
+    run.model_card.write_text(f"# {run.path.name}\n\n{usage}\n", encoding="utf-8")
+    export_run(run.path, tmp_path / "small", compute_type="float32")
+    card = (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("# small\n")
+    assert "dragoman translate small --input FILE" in card
+    assert 'dragoman.load("small")' in card
 
 
 def test_export_contains_no_paths(run, tmp_path):

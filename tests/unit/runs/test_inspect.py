@@ -37,3 +37,16 @@ def test_unknown_characters_are_reported_with_the_run_and_the_text(run):
     with pytest.warns(InputWarning, match=f"^{expected}$"):
         found = inspect_run(run, InspectionRequest(["two", "a 猫"], tokens=2))
     assert ("note", expected) in found.facts
+
+
+def test_one_string_instead_of_a_list_is_refused(run):
+    with pytest.raises(DataError, match=r"texts is one string\. Give a list of strings\."):
+        inspect_run(str(run), InspectionRequest("ROMEO"))
+    with pytest.raises(DataError, match=r"targets is one string\. Give a list of strings\."):
+        inspect_run(str(run), InspectionRequest(["R"], targets="O"))
+
+
+def test_missing_kind_of_attention_is_named(run):
+    (explanation,) = inspect_run(str(run), InspectionRequest(["the"])).explanations
+    with pytest.raises(DataError, match=r"The model has no cross attention\. It has: masked\."):
+        explanation.axes("cross")

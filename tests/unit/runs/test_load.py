@@ -29,7 +29,7 @@ def test_run_of_another_class_is_refused(run, load):
 def test_message_names_the_classes_and_the_verb(run):
     with pytest.raises(RunError) as error:
         dragoman.load(run, (dragoman.Classifier, dragoman.Tagger))
-    expected = f"{run}: is a question answerer, not a classifier or a tagger. Use it with: dragoman answer {run}"
+    expected = f"{run}: is a question answerer, not a classifier or a tagger. Use it with: dragoman answer {run} (in Python: dragoman.QuestionAnswerer)"
     assert str(error.value) == expected
 
 
@@ -39,7 +39,10 @@ def test_verb_for_another_task_is_refused(run, capsys):
         assert main.run([verb, str(run)], debug=False) == 2
     lines = capsys.readouterr().err.splitlines()
     for line, names in zip(lines, ("translator", "classifier or a tagger"), strict=True):
-        assert line == f"dragoman: {run}: is a generator, not a {names}. Use it with: dragoman generate {run}"
+        assert (
+            line
+            == f"dragoman: {run}: is a generator, not a {names}. Use it with: dragoman generate {run} (in Python: dragoman.Generator)"
+        )
 
 
 @pytest.mark.parametrize("run", ["translation"], indirect=True)
