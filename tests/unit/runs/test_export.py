@@ -129,7 +129,7 @@ def test_card_of_an_export_names_the_folder_of_the_export(run, tmp_path):
     card = (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("# small\n")
     assert "dragoman translate small --input FILE" in card
-    assert 'dragoman.load("small")' in card
+    assert 'dragoman.load("small"' in card
 
 
 def test_export_contains_no_paths(run, tmp_path):

@@ -29,8 +29,8 @@ def test_run_of_another_class_is_refused(run, load):
 def test_message_names_the_classes_and_the_verb(run):
     with pytest.raises(RunError) as error:
         dragoman.load(run, (dragoman.Classifier, dragoman.Tagger))
-    expected = f"{run}: is a question answerer, not a classifier or a tagger. Use it with: dragoman answer {run} (in Python: dragoman.QuestionAnswerer)"
-    assert str(error.value) == expected
+    remedy = f"Use it with: dragoman answer {run} (in Python: dragoman.QuestionAnswerer)"
+    assert str(error.value) == f"{run}: is a question answerer, not a classifier or a tagger. {remedy}"
 
 
 @pytest.mark.parametrize("run", ["language_modeling"], indirect=True)
@@ -38,11 +38,9 @@ def test_verb_for_another_task_is_refused(run, capsys):
     for verb in ("translate", "classify"):
         assert main.run([verb, str(run)], debug=False) == 2
     lines = capsys.readouterr().err.splitlines()
+    remedy = f"Use it with: dragoman generate {run} (in Python: dragoman.Generator)"
     for line, names in zip(lines, ("translator", "classifier or a tagger"), strict=True):
-        assert (
-            line
-            == f"dragoman: {run}: is a generator, not a {names}. Use it with: dragoman generate {run} (in Python: dragoman.Generator)"
-        )
+        assert line == f"dragoman: {run}: is a generator, not a {names}. {remedy}"
 
 
 @pytest.mark.parametrize("run", ["translation"], indirect=True)
