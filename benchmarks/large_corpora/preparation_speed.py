@@ -114,7 +114,7 @@ def measure_cleaning(folder: Path, repeats: int) -> dict[str, int]:
 
     def in_blocks() -> None:
         with tempfile.TemporaryDirectory() as blocks:
-            read_blocks(ReadTask(0, corpus, Path(blocks), CleaningConfig(), (), 1))
+            read_blocks(ReadTask(0, corpus, Path(blocks), CleaningConfig(), (), 1, {}))
 
     tasks: dict[str, Callable[[], object]] = {
         "reading alone": lambda: sum(1 for _ in read_corpus(corpus, ReadWarnings())),

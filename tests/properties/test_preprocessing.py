@@ -72,9 +72,9 @@ def check(tree: Tree, folder: Path, *, seed: int, size: int) -> None:
         work = folder / f"work{number}"
         if len(train) < 8 or not valid:
             with pytest.raises(DataError, match=r"examples are left|to learn from|for training|no pair of texts"):
-                clean_in_blocks(data, work, seed=seed, runner=runner, size=size)
+                clean_in_blocks(data, work, fingerprints={}, seed=seed, runner=runner, size=size)
             continue
-        found = clean_in_blocks(data, work, seed=seed, runner=runner, size=size)
+        found = clean_in_blocks(data, work, fingerprints={}, seed=seed, runner=runner, size=size)
         assert list(found.train.examples()) == train
         assert list(found.valid.examples()) == valid
         assert (found.test is None) == (data.test is None)
@@ -134,7 +134,7 @@ def test_complete_parts_are_reused(tmp_path, monkeypatch):
             return found
 
     def run(work: Path, runner: object):
-        return clean_in_blocks(data, work, seed=3, runner=runner, size=13)  # type: ignore[arg-type]
+        return clean_in_blocks(data, work, fingerprints={}, seed=3, runner=runner, size=13)  # type: ignore[arg-type]
 
     whole = run(tmp_path / "whole", run_sequentially)
     for at in range(1, 17, 2):
@@ -151,7 +151,7 @@ def test_complete_parts_are_reused(tmp_path, monkeypatch):
 def test_joined_datasets_are_one_and_damage_is_detected(tmp_path):
     write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)])
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 1})
-    found = clean_in_blocks(data, tmp_path / "work", seed=3, runner=run_sequentially, size=7)
+    found = clean_in_blocks(data, tmp_path / "work", fingerprints={}, seed=3, runner=run_sequentially, size=7)
     assert len(found.shards) == 6
     assert TextStore(found.train.folder).pair(23) == found.train.pair(23)
     assert sum(len(TextStore(shard / "texts")) for shard in found.shards) == len(found.train) == 40
@@ -170,7 +170,7 @@ def test_training_from_files_uses_the_same_texts(tmp_path):
     write(tmp_path, "part", [(f"what is {number}", f"was ist {number}") for number in range(41)] * 2)
     data = parse(DataConfig, {"train": corpus(tmp_path, "part"), "valid_size": 5})
     prepared = prepare_data(data, tmp_path / "cache", seed=3)
-    cleaned = clean_in_blocks(data, tmp_path / "work", seed=3, runner=run_sequentially, size=7)
+    cleaned = clean_in_blocks(data, tmp_path / "work", fingerprints={}, seed=3, runner=run_sequentially, size=7)
     assert list(prepared.train.examples()) == list(cleaned.train.examples())
     assert list(prepared.valid) == list(cleaned.valid)
     assert (prepared.report, prepared.notes, prepared.ends) == (cleaned.report, cleaned.notes, cleaned.ends)

@@ -62,8 +62,6 @@ References = Annotated[
     list[str] | None, typer.Option("--reference", "-r", help="File of references (repeatable).", show_default=False)
 ]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
-MAX_COMPARED_BYTES = 2**26
-"""Size up to which a test set is compared with the training data."""
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
@@ -97,12 +95,13 @@ def evaluate(
     options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
     _check_test_set(run, source, reference, pairs, hypothesis)
     name = _input_name(run, pairs if source is None and hypothesis is None else source, hypothesis, given(**options))
-    sentences, references = _read_texts(name, reference or [], pairs)
+    fingerprints = dict[str, str]()
+    sentences, references = _read_texts(name, reference or [], pairs, fingerprints)
     outputs, made_with = sentences, dict[str, Any]()
     if run is not None:
         if source is not None and reference:
             warn_of_exchanged_sides(run, source, reference[0])
-        _note_training_data(run, name)
+        _note_training_data(run, name, fingerprints)
         features = None if source_features is None else (source_features, name)
         outputs, made_with = _translate(
             run, sentences, loading=loading, decoding=decoding, perturb=perturb, features=features
@@ -201,18 +200,25 @@ def _check_test_set(
         )
 
 
-def _read_texts(name: str, reference: list[str], pairs: str | None) -> tuple[list[str], list[list[str]]]:
-    """Return the texts to translate or to score, and their references. Raises DataError if their numbers differ."""
+def _read_texts(
+    name: str, reference: list[str], pairs: str | None, fingerprints: dict[str, str]
+) -> tuple[list[str], list[list[str]]]:
+    """Return the texts to translate or to score, and their references. Raises DataError if their numbers differ.
+
+    `fingerprints` receives the SHA-256 of each file, by path.
+    """
     from dragoman.evaluation import check_aligned
 
     sources = None
     if pairs is None:
-        references = [text_io.read_all(one, columns=True) for one in reference]
+        references = [text_io.read_all(one, columns=True, fingerprints=fingerprints) for one in reference]
     else:
-        sources, targets = text_io.read_pairs(pairs)
+        sources, targets = text_io.read_pairs(pairs, fingerprints=fingerprints)
         references = [targets]
     expected = len(references[0])
-    texts = sources if sources and name == pairs else text_io.read_all(name, expected=expected, columns=True)
+    texts = sources if name == pairs else None
+    if not texts:
+        texts = text_io.read_all(name, expected=expected, columns=True, fingerprints=fingerprints)
     names = [name, *(reference if pairs is None else [pairs])]
     check_aligned(texts, references, names=names)
     _check_columns([texts, *references], names)
@@ -231,15 +237,11 @@ def _check_columns(sides: Sequence[Sequence[str]], names: Sequence[str]) -> None
                 )
 
 
-def _note_training_data(run: Path, name: str) -> None:
-    """Print a note if the run was trained on a test set; large files are not compared, because that takes long."""
-    from dragoman.data.fingerprints import file_fingerprint
+def _note_training_data(run: Path, name: str, fingerprints: Mapping[str, str]) -> None:
+    """Print a note if the run was trained on a test set."""
     from dragoman.runs.folder import RunFolder
 
-    path, trained_on = Path(name), RunFolder(run).training_fingerprints()
-    if not trained_on or not path.is_file() or path.stat().st_size > MAX_COMPARED_BYTES:
-        return
-    if file_fingerprint(path) in trained_on:
+    if fingerprints.get(str(Path(name))) in RunFolder(run).training_fingerprints():
         messages.say(
             f"note: {run} was trained on {name}, so these scores say nothing about new texts. Evaluate it on other "
             "texts."

@@ -83,12 +83,15 @@ def _prompt(lines: Iterator[_T]) -> Iterator[_T]:
         yield line
 
 
-def read_all(name: str, *, expected: int | None = None, columns: bool = False) -> list[str]:
+def read_all(
+    name: str, *, expected: int | None = None, columns: bool = False, fingerprints: dict[str, str] | None = None
+) -> list[str]:
     """Read all lines of a file or of standard input and report repairs. Raises DataError, also on an empty file.
 
-    A file without lines is compared with `expected`, the number of lines that it should have.
+    A file without lines is compared with `expected`, the number of lines that it should have. `fingerprints` receives
+    the SHA-256 of a file, by path.
     """
-    warnings = ReadWarnings()
+    warnings = ReadWarnings(fingerprints={} if fingerprints is None else fingerprints)
     texts = list(read_input(name, warnings, columns=columns))
     report_repairs(warnings)
     if not texts:
@@ -97,9 +100,12 @@ def read_all(name: str, *, expected: int | None = None, columns: bool = False) -
     return texts
 
 
-def read_pairs(name: str) -> tuple[list[str], list[str]]:
-    """Read the sources and references of a test set in one file, and report repairs. Raises DataError."""
-    warnings = ReadWarnings()
+def read_pairs(name: str, *, fingerprints: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Read the sources and references of a test set in one file, and report repairs. Raises DataError.
+
+    `fingerprints` receives the SHA-256 of the file, by path.
+    """
+    warnings = ReadWarnings(fingerprints=fingerprints)
     pairs = list(stream_pairs(None, None, name, warnings, sides=("source", "reference")))
     report_repairs(warnings)
     if not pairs:
@@ -131,7 +137,8 @@ def stream_pairs(
     if pairs is not None or all(path.is_file() for path in (source, target) if path):
         for note in corpus_notes(corpus):
             messages.say(f"note: {note}")
-        for _ in read_corpus(corpus, ReadWarnings()):  # so that an error comes before the first result
+        first = ReadWarnings(fingerprints=warnings.fingerprints)
+        for _ in read_corpus(corpus, first):  # so that an error comes before the first result
             pass
     return ((example.source, example.target) for example in read_corpus(corpus, warnings))
 

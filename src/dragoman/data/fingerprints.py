@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -31,19 +32,37 @@ def json_fingerprint(value: Any) -> str:
 
 
 def file_fingerprint(path: Path) -> str:
-    """Return the SHA-256 of a file on disk. Raises DataError if it cannot be read."""
-    if path.exists() and not path.is_file():
-        kind = "a folder" if path.is_dir() else "a pipe or device, which cannot be read twice"
-        raise DataError(f"{path}: is {kind}; give a file (.gz, .bz2, .xz and .zst are read as they are)")
+    """Return the SHA-256 of a file on disk. Raises DataError if it cannot be read.
+
+    The file may change before it is read: its readers compare what they read with this fingerprint.
+    """
+    require_file(path)
     try:
-        state = path.stat()
-        return _sha256(path.resolve(), state.st_size, state.st_mtime_ns, state.st_ino)
+        return _sha256(path.resolve(), file_state(path.stat()))
     except OSError as error:
         raise DataError(describe_unreadable(path, error)) from error
 
 
+def require_file(path: Path) -> None:
+    """Raise DataError if a path is not that of a file, which can be read several times."""
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe or device, which cannot be read twice"
+        raise DataError(f"{path}: is {kind}; give a file (.gz, .bz2, .xz and .zst are read as they are)")
+
+
+def file_state(found: os.stat_result) -> tuple[int, ...]:
+    """Return numbers that differ after a change of a file."""
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def changed_file_error(path: Path) -> DataError:
+    """Return the error for a file that changed between its fingerprint and its last byte."""
+    _sha256.cache_clear()  # two changes may have the same time
+    return DataError(f"{path}: has changed while it was read. Run again when no other program writes to it.")
+
+
 @lru_cache(maxsize=1024)
-def _sha256(path: Path, _size: int, _modified: int, _inode: int) -> str:
+def _sha256(path: Path, _state: tuple[int, ...]) -> str:
     """Hash an unchanged file once per process."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, final
 
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.data.cleaning_rules import MIN_EXAMPLES
-from dragoman.data.fingerprints import file_fingerprint, text_hash
+from dragoman.data.fingerprints import require_file, text_hash
 from dragoman.data.readers.line_reader import CorpusFile, ReadWarnings
 from dragoman.errors import DataError
 
@@ -87,6 +86,9 @@ def read_splits(
     Examples with the same `group` are held out together. A training example with the same `content` as a held-out
     example is a leak. Raises DataError as `read` does, and if a set is empty or too little is left for training.
     """
+    files = [corpus.path for corpus in (corpora.train, corpora.valid, corpora.test) if corpus is not None]
+    for path in files:
+        require_file(path)
     warnings = ReadWarnings()
     candidates = everything = list(read(corpora.train, warnings))
     test = None if corpora.test is None else list(read(corpora.test, warnings))
@@ -112,8 +114,7 @@ def read_splits(
         notes.append(
             f"{corpora.train.path}: training examples that are in the validation or test text: {num_leaks:,}, {action}"
         )
-    files = [str(corpus.path) for corpus in (corpora.train, corpora.valid, corpora.test) if corpus is not None]
-    return Splits(left, valid, test, tuple(notes), {name: file_fingerprint(Path(name)) for name in files})
+    return Splits(left, valid, test, tuple(notes), {str(path): warnings.fingerprints[str(path)] for path in files})
 
 
 def _hold_out(

@@ -22,7 +22,7 @@ from dragoman.runs.folder import RunFolder, scoring_command
 from dragoman.runs.model_card import SCORES_HEADING, describe_model, usage_section
 from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig
 from dragoman.tasks.factory import build_task
-from dragoman.tasks.task import cache_dir
+from dragoman.tasks.task import cache_dir, check_unchanged
 
 MEBIBYTE = 2**20
 _PATH_KEYS = {*CORPUS_PATH_KEYS, "init_from", "teacher", "extra_teachers"}
@@ -70,7 +70,7 @@ def export_run(
     with new_folder(out) as path:
         if shortlist is not None:
             if corpus is None:
-                texts = _read_training_pairs(experiment)
+                texts = _read_training_pairs(experiment, folder)
             else:
                 texts = ((one.source, one.target) for one in read_corpus(corpus) if one.source and one.target)
             built, pairs = build_shortlist(texts, folder.read_tokenizer(), shortlist)
@@ -79,9 +79,11 @@ def export_run(
     return ExportResult(folder.weights.stat().st_size, RunFolder(out).weights.stat().st_size, pairs)
 
 
-def _read_training_pairs(experiment: Experiment) -> Iterator[tuple[str, str]]:
+def _read_training_pairs(experiment: Experiment, folder: RunFolder) -> Iterator[tuple[str, str]]:
     assert isinstance(experiment, TranslationConfig), "no other runs have a shortlist"
-    return iter(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed).train)
+    data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)
+    check_unchanged(data.fingerprints, folder)
+    return iter(data.train)
 
 
 def _write_export(

@@ -151,7 +151,14 @@ def _prepare(
     _remove_other_work(work, out)
     work.mkdir(parents=True, exist_ok=True)
     report("reading and cleaning the corpus")
-    cleaned = clean_in_blocks(data, work, seed=experiment.training.seed, runner=config.engine, size=config.block_size)
+    cleaned = clean_in_blocks(
+        data,
+        work,
+        fingerprints=corpora,
+        seed=experiment.training.seed,
+        runner=config.engine,
+        size=config.block_size,
+    )
     report("preparing the tokenizer")
     if tokenizer is None:
         tokenizer = _create_tokenizer(config, cleaned)

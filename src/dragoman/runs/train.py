@@ -14,6 +14,7 @@ from dragoman import cpu_library
 from dragoman.atomic_files import WriteError
 from dragoman.config_errors import name_origins
 from dragoman.config_trees import Tree
+from dragoman.data.fingerprints import json_fingerprint
 from dragoman.device import choose_device, describe_device
 from dragoman.errors import RunError, StoppedError, quote, warn
 from dragoman.models.weight_storage import save_tensors
@@ -238,7 +239,7 @@ def train_in_folder(
             distributed.lead_workers(
                 arrangement.num_workers,
                 threads=arrangement.num_threads,
-                message=distributed.worker_message(folder.path, device),
+                message=distributed.worker_message(folder.path, device) | {"corpora": _corpora_fingerprint(data)},
                 early=early,
             ) as workers,
             reporter.interruption() as interrupted,
@@ -312,6 +313,11 @@ def _prepare_data(
         folder.write_config(experiment)
         reporter.show_line(sentence)
     return experiment, data
+
+
+def _corpora_fingerprint(data: TaskData) -> str:
+    """Return a hash that is equal where all workers read the same corpora."""
+    return json_fingerprint(sorted(data.fingerprints.values()))
 
 
 def train_and_score(
@@ -390,6 +396,8 @@ def run_worker(
         try:
             task = build_task(experiment)
             data = task.prepare_data(folder, report=lambda _: None)
+            if message.get("corpora", _corpora_fingerprint(data)) != _corpora_fingerprint(data):
+                raise RunError("A corpus has changed since the main worker read it. Start the training again.")
             setup = task.setup_training(data, device=device)
             if "profile" in message:
                 setup = use_batches(setup, workers.broadcast(None))

@@ -224,7 +224,10 @@ def _prepare_source_features(
         if store is not None and isinstance(corpus, ParallelFiles) and corpus.source_features is not None:
             report("reading the dependency trees")
             (source,) = resolve_files(corpus.source)
-            found[name] = prepare_source_features(source, corpus.source_features, task.cache_dir()), store
+            trees = prepare_source_features(
+                source, corpus.source_features, task.cache_dir(), fingerprints=texts.fingerprints
+            )
+            found[name] = trees, store
     return found
 
 

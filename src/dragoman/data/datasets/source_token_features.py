@@ -3,7 +3,7 @@
 A tree is about the words of a text, a model about tokens: a token that begins with a space begins a word.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self, final
 
@@ -22,9 +22,9 @@ from dragoman.data.datasets.memory_map import (
     write_columns,
 )
 from dragoman.data.datasets.parallel import TextStore
-from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
+from dragoman.data.fingerprints import json_fingerprint
 from dragoman.data.readers.conllu import Heads, read_heads
-from dragoman.data.readers.line_reader import read_lines
+from dragoman.data.readers.line_reader import ReadWarnings, read_lines
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.data.tokenizers.vocabulary import WordModel
@@ -60,17 +60,19 @@ class FeatureStore:
         return cls(folder)
 
 
-def prepare_source_features(source: Path, trees: Path, cache: Path) -> FeatureStore:
+def prepare_source_features(source: Path, trees: Path, cache: Path, *, fingerprints: Mapping[str, str]) -> FeatureStore:
     """Return the trees of the lines of `source` from a CoNLL-U file, stored in `cache`.
 
-    Raises DataError if the file is not CoNLL-U or its trees do not fit the text.
+    Raises DataError if the file is not CoNLL-U, its trees do not fit the text, or a file is not that of its
+    fingerprint.
     """
-    facts = [_VERSION, file_fingerprint(source), file_fingerprint(trees)]
+    facts = [_VERSION, *(fingerprints[str(path)] for path in (source, trees))]
     folder = cache / f"trees-{json_fingerprint(facts)[:16]}"
 
     def build(folder: Path) -> FeatureStore:
-        texts = (text for _, text in read_lines(source))
-        return FeatureStore.build(folder, read_heads(texts, trees, name=str(source)))
+        warnings = ReadWarnings(fingerprints=dict(fingerprints))
+        texts = (text for _, text in read_lines(source, warnings))
+        return FeatureStore.build(folder, read_heads(texts, trees, name=str(source), warnings=warnings))
 
     return open_or_build(folder, FeatureStore, build)
 

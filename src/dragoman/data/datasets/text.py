@@ -10,7 +10,7 @@ from pydantic import Field
 
 from dragoman.atomic_files import open_or_build
 from dragoman.data.datasets.memory_map import ORIGINS, Numbers, RaggedStore, id_dtype
-from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
+from dragoman.data.fingerprints import json_fingerprint, require_file
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.plain_text import Passage, TextCorpus, TextFile, read_texts
 from dragoman.data.readers.recognize_format import corpus_notes
@@ -62,10 +62,11 @@ class DocumentRange:
         return json_fingerprint({"file": self.file_hash, "read_as": read_as, "first": self.start, "last": self.end})
 
     def passages(self) -> Iterator[Passage]:
-        """Yield the documents in passages. Raises DataError if the file is unreadable."""
+        """Yield the documents in passages. Raises DataError if the file is unreadable or, at its end, has changed."""
+        passages = read_texts(self.corpus, ReadWarnings(fingerprints={str(self.corpus.path): self.file_hash}))
         if isinstance(self.corpus, TextFile) and self.corpus.documents == "file":
-            return self._cut_anywhere(read_texts(self.corpus))
-        return self._whole_documents(read_texts(self.corpus))
+            return self._cut_anywhere(passages)
+        return self._whole_documents(passages)
 
     def texts(self) -> Iterator[str]:
         """Yield the texts of the passages, for `Tokenizer.train_on_texts`."""
@@ -75,9 +76,7 @@ class DocumentRange:
         start, chosen = 0, False
         for passage in passages:
             if passage.is_first:
-                if self.end is not None and start >= self.end:
-                    return
-                chosen = start >= self.start
+                chosen = self.start <= start and (self.end is None or start < self.end)
             if chosen:
                 yield passage
             start += len(passage.text)
@@ -85,10 +84,8 @@ class DocumentRange:
     def _cut_anywhere(self, passages: Iterator[Passage]) -> Iterator[Passage]:
         start, begins = 0, True
         for passage in passages:
-            if self.end is not None and start >= self.end:
-                return
             before = max(self.start - start, 0)
-            text = passage.text[before : None if self.end is None else self.end - start]
+            text = passage.text[before : None if self.end is None else max(self.end - start, 0)]
             if text:
                 yield Passage(text, passage.line + passage.text[:before].count("\n"), begins)
                 begins = False
@@ -152,12 +149,13 @@ def prepare_text(data: TextDataConfig) -> PreparedText:
     Raises DataError if a corpus is unreadable or empty, or if the training or the held-out part is empty.
     """
     corpora = [corpus for corpus in (data.train, data.valid, data.test) if corpus is not None]
-    fingerprints = {str(corpus.path): file_fingerprint(corpus.path) for corpus in corpora}
+    for corpus in corpora:
+        require_file(corpus.path)
     warnings = ReadWarnings()
     sizes = [_count_characters(corpus, warnings) for corpus in corpora]
 
     def whole(corpus: TextCorpus) -> DocumentRange:
-        return DocumentRange(corpus, fingerprints[str(corpus.path)])
+        return DocumentRange(corpus, warnings.fingerprints[str(corpus.path)])
 
     train = whole(data.train)
     if data.valid is not None:
@@ -168,7 +166,7 @@ def prepare_text(data: TextDataConfig) -> PreparedText:
     test = whole(data.test) if data.test is not None else None
     notes = [note for corpus in corpora if isinstance(corpus, TextFile) for note in corpus_notes(corpus)]
     # Blank lines are part of running text, so they deserve no note.
-    return PreparedText(train, valid, test, (*notes, *warnings.messages(blank=False)), fingerprints)
+    return PreparedText(train, valid, test, (*notes, *warnings.messages(blank=False)), warnings.fingerprints)
 
 
 def tokenize_documents(documents: DocumentRange, tokenizer: Tokenizer, cache: Path) -> DocumentStore:

@@ -7,7 +7,7 @@ depends on its task alone, so completed output is not computed again.
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -52,6 +52,8 @@ class ReadTask:
     """`leak_key` of every validation and test text."""
     seed: int | None
     """Seed of the held-out part; None if none is drawn."""
+    fingerprints: Mapping[str, str]
+    """SHA-256 of the files of the corpus, by path, as far as they are known."""
     size: int = BLOCK_SIZE
 
 
@@ -110,7 +112,7 @@ def read_blocks(task: ReadTask) -> Tree:
     """
 
     def read() -> Tree:
-        warnings, report = ReadWarnings(), CleaningReport()
+        warnings, report = ReadWarnings(fingerprints=dict(task.fingerprints)), CleaningReport()
         hashes = _Hashes(task, frozenset(task.held_out), report)
         examples, sizes = read_corpus(task.corpus, warnings), list[int]()
         while (first := next(examples, None)) is not None:

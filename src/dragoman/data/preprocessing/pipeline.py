@@ -6,7 +6,7 @@ many workers, with the same result.
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
@@ -147,7 +147,7 @@ def prepare_data(
     def build(folder: Path) -> PreparedData:
         report("reading and cleaning the corpus")
         with new_folder(folder) as partial:
-            cleaned = clean_in_blocks(settings, partial, seed=seed, runner=run_sequentially)
+            cleaned = clean_in_blocks(settings, partial, fingerprints=fingerprints, seed=seed, runner=run_sequentially)
             remove_intermediate_files(partial)
             summary = {"format": _FORMAT, "format_version": _VERSION}
             summary |= {"notes": cleaned.notes, "report": cleaned.report.to_json(), "ends": cleaned.ends}
@@ -267,23 +267,32 @@ def read_index(folder: Path) -> PreparedIndex:
 
 
 def clean_in_blocks(
-    settings: DataConfig, work: Path, *, seed: int, runner: TaskRunner, size: int = BLOCK_SIZE
+    settings: DataConfig,
+    work: Path,
+    *,
+    fingerprints: Mapping[str, str],
+    seed: int,
+    runner: TaskRunner,
+    size: int = BLOCK_SIZE,
 ) -> ShardedTexts:
     """Read, clean and split the corpora into the folder `work`; completed steps in it are not repeated.
 
-    `size` is the number of pairs per block. Raises DataError if a corpus is unreadable or too little of it is left.
+    `fingerprints` holds the SHA-256 of the files, by path, and `size` is the number of pairs per block. Raises
+    DataError if a corpus is unreadable, is not that of its fingerprint, or too little of it is left.
     """
     (work / "blocks").mkdir(parents=True, exist_ok=True)
-    warnings, held_out = ReadWarnings(), set[int]()
+    warnings, held_out = ReadWarnings(fingerprints=dict(fingerprints)), set[int]()
     if settings.test is not None:
         TextStore.build(work / "test", _record_held_out(read_corpus(settings.test, warnings), held_out))
     notes = [] if settings.valid is None else _build_valid(settings.valid, work / "valid", warnings, held_out)
     draws = settings.valid is None
     report, where = CleaningReport(), corpus_name(*settings.train_corpora)
     shards = [corpus_shards(corpus) for corpus in settings.train_corpora]
-    fixed = (settings.cleaning, tuple(held_out), seed if draws else None, size)
-    corpora = enumerate(chain.from_iterable(shards))
-    read_tasks = [ReadTask(number, corpus, work / "blocks", *fixed) for number, corpus in corpora]
+    fixed = (settings.cleaning, tuple(held_out), seed if draws else None)
+    read_tasks = [
+        ReadTask(number, corpus, work / "blocks", *fixed, _known_content(corpus, fingerprints), size)
+        for number, corpus in enumerate(chain.from_iterable(shards))
+    ]
     parts = runner(read_blocks, read_tasks)
     lines = list(accumulate((part["lines"] for part in parts), initial=0))
     for part, before in zip(parts, lines, strict=False):
@@ -333,6 +342,12 @@ def remove_intermediate_files(work: Path) -> None:
     for shard in (work / "shards").iterdir():
         shutil.rmtree(shard / "held_out", ignore_errors=True)
         (shard / "kept.json").unlink(missing_ok=True)
+
+
+def _known_content(corpus: ParallelCorpus, fingerprints: Mapping[str, str]) -> dict[str, str]:
+    """Return the known fingerprints of the files of a corpus."""
+    names = map(str, corpus_paths(corpus))
+    return {name: fingerprints[name] for name in names if name in fingerprints}
 
 
 def _deduplicate(

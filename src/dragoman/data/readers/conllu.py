@@ -12,7 +12,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.data.readers.line_reader import read_lines
+from dragoman.data.readers.line_reader import ReadWarnings, read_lines
 from dragoman.errors import DataError
 from dragoman.number_words import counted
 
@@ -58,22 +58,24 @@ class DependencyTree:
         return _join_words(self.heads, self.space_after) if count == self.num_surface_words else None
 
 
-def read_trees(path: Path) -> Iterator[DependencyTree]:
+def read_trees(path: Path, warnings: ReadWarnings | None = None) -> Iterator[DependencyTree]:
     """Yield the sentences of a file, plain or .gz, .bz2, .xz, .zst.
 
     Raises DataError, with file and line, if the file is not CoNLL-U or the heads of a sentence are not a tree.
     """
-    for blank, lines in groupby(read_lines(path), key=lambda line: not line[1].strip()):
+    for blank, lines in groupby(read_lines(path, warnings), key=lambda line: not line[1].strip()):
         if not blank:
             yield from _parse_sentence(path, lines)
 
 
-def read_heads(texts: Iterable[str], trees: Path, *, name: str) -> Iterator[Heads]:
+def read_heads(
+    texts: Iterable[str], trees: Path, *, name: str, warnings: ReadWarnings | None = None
+) -> Iterator[Heads]:
     """Yield the heads of the words of each text, from a file with one tree per text that has words.
 
     Raises DataError as `read_trees` does, and if the trees do not fit the texts, which messages call `name`.
     """
-    sentences, count = read_trees(trees), 0
+    sentences, count = read_trees(trees, warnings), 0
     for number, text in enumerate(texts, start=1):
         words = len(text.split())
         if not words:

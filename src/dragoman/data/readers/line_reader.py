@@ -3,6 +3,7 @@
 import bz2
 import errno
 import gzip
+import hashlib
 import io
 import lzma
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar, cast
 
 from dragoman.config import Config
+from dragoman.data.fingerprints import changed_file_error
 from dragoman.errors import DataError, MissingExtraError, describe_unreadable
 from dragoman.number_words import counted
 
@@ -78,12 +80,19 @@ class CorpusFile(Config):
 
 @dataclass
 class ReadWarnings:
-    """Repairs, blank lines and skipped answers. A reader fills the object it is given."""
+    """Repairs, blank lines, skipped answers and the content of files. A reader fills the object it is given."""
 
     found: dict[tuple[Path, WarningKind], tuple[int, int]] = field(default_factory=dict)
     """(count, first line) by file and kind, in order of appearance."""
     skipped_answers: list[str] = field(default_factory=list)
     """Locations of answers that were not at their offsets."""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each file, by path: known before, or of the bytes that were read up to its end."""
+
+    def record_content(self, path: Path, fingerprint: str) -> None:
+        """Record the fingerprint of what was read. Raises DataError if the file was recorded with another content."""
+        if self.fingerprints.setdefault(str(path), fingerprint) != fingerprint:
+            raise changed_file_error(path)
 
     def record(self, path: Path, kind: WarningKind, line: int) -> None:
         """Count one occurrence."""
@@ -121,9 +130,10 @@ def read_lines(
     """Yield the number (from 1) and the text of each line, split at line feeds only.
 
     A byte order mark and carriage returns before line feeds are removed and counted in `warnings`; blank lines are
-    counted. Raises DataError, with file and line, if the file is unreadable, damaged, not UTF-8 or holds NUL.
+    counted. Raises DataError, with file and line, if the file is unreadable, damaged, not UTF-8 or holds NUL, and at
+    its end if its content is not the one in `warnings`.
     """
-    with open_binary(path) as stream:
+    with open_binary(path, warnings) as stream:
         yield from read_stream_lines(stream, path, warnings, encoding=encoding)
 
 
@@ -167,10 +177,13 @@ def check_columns_differ(corpus: _C) -> _C:
     return corpus
 
 
-def open_binary(path: Path) -> BinaryIO:
-    """Open a file, plain or .gz, .bz2, .xz or .zst, as uncompressed bytes."""
+def open_binary(path: Path, warnings: ReadWarnings | None = None) -> BinaryIO:
+    """Open a file, plain or .gz, .bz2, .xz or .zst, as uncompressed bytes.
+
+    Reading its end records its fingerprint in `warnings`, and raises DataError if another one is recorded.
+    """
     try:
-        plain = io.BufferedReader(io.FileIO(path), _BUFFER)
+        plain = io.BufferedReader(io.FileIO(path) if warnings is None else _HashedFile(path, warnings), _BUFFER)
         head = plain.peek(10)[:10]
     except IsADirectoryError as error:
         raise DataError(f"{path} is a folder; give a file") from error
@@ -185,6 +198,28 @@ def open_binary(path: Path) -> BinaryIO:
     stream = _STREAMS.get(compression)
     blocks = _decompress_zstandard(plain) if stream is None else _decompress(stream(plain))
     return cast(BinaryIO, io.BufferedReader(_BlockStream(blocks, plain), _BUFFER))
+
+
+class _HashedFile(io.RawIOBase):
+    """File that is hashed while it is read from its beginning to its end."""
+
+    def __init__(self, path: Path, warnings: ReadWarnings) -> None:
+        self._file, self._hash = io.FileIO(path), hashlib.sha256()
+        self._path, self._warnings = path, warnings
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        size = self._file.readinto(buffer)
+        self._hash.update(memoryview(buffer)[:size])
+        if not size:
+            self._warnings.record_content(self._path, self._hash.hexdigest())
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _decompress(stream: _Stream) -> Iterator[bytes]:

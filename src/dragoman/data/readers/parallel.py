@@ -4,16 +4,20 @@ A corpus in several files (shards) is a list of files, or a glob pattern such as
 """
 
 import glob
+import hashlib
+import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, Self, assert_never
 
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
+from dragoman.data.fingerprints import changed_file_error, file_state
 from dragoman.data.readers.json_fields import JsonObject, check_text, get_value, parse_object
 from dragoman.data.readers.line_reader import ReadWarnings, check_columns_differ, read_lines, split_columns
 from dragoman.errors import DataError, MissingExtraError, describe_unreadable
@@ -292,7 +296,7 @@ def _texts(row: JsonObject, field: str, where: str) -> list[str]:
 def _read_parquet(path: Path, corpus: ParallelParquet, warnings: ReadWarnings) -> Iterator[_Row]:
     """Yield the rows; a missing value is an empty text."""
     names = (corpus.source_column, corpus.target_column)
-    with _open_parquet(path) as file:
+    with _unchanged_file(path, warnings) as stream, _open_parquet(path, stream) as file:
         batches = _parquet_batches(file, path, names)
         rows = (row for batch in batches for row in zip(*(_column(batch, name, path) for name in names), strict=True))
         for number, row in enumerate(rows, start=1):
@@ -306,14 +310,34 @@ def _read_parquet(path: Path, corpus: ParallelParquet, warnings: ReadWarnings) -
             yield number, source, target
 
 
-def _open_parquet(path: Path) -> "ParquetFile":
+@contextmanager
+def _unchanged_file(path: Path, warnings: ReadWarnings) -> Iterator[BinaryIO]:
+    """Open a file that is read in any order, and record its fingerprint when it has been read.
+
+    Raises DataError if it changes meanwhile.
+    """
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise DataError(describe_unreadable(path, error)) from error
+    with stream:
+        before = file_state(os.fstat(stream.fileno()))
+        yield stream
+        stream.seek(0)
+        fingerprint = hashlib.file_digest(stream, "sha256").hexdigest()
+        if file_state(os.fstat(stream.fileno())) != before:
+            raise changed_file_error(path)
+        warnings.record_content(path, fingerprint)
+
+
+def _open_parquet(path: Path, stream: BinaryIO | None = None) -> "ParquetFile":
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError(feature="reading Parquet", extra="parquet") from error
     try:
-        return pyarrow.parquet.ParquetFile(path, pre_buffer=False)
+        return pyarrow.parquet.ParquetFile(stream or path, pre_buffer=False)
     except OSError as error:
         raise DataError(describe_unreadable(path, error)) from error
     except pyarrow.ArrowException as error:

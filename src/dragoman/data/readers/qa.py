@@ -88,7 +88,7 @@ def read_questions(corpus: QuestionCorpus, warnings: ReadWarnings | None = None)
     warnings = ReadWarnings() if warnings is None else warnings
     match corpus:
         case SquadFile():
-            questions = _read_squad(corpus)
+            questions = _read_squad(corpus, warnings)
         case QuestionJsonl():
             questions = _read_json_lines(corpus, warnings)
         case _:
@@ -97,8 +97,8 @@ def read_questions(corpus: QuestionCorpus, warnings: ReadWarnings | None = None)
         yield from _check_offsets(question, corpus.mismatch, warnings)
 
 
-def _read_squad(corpus: SquadFile) -> Iterator[Question]:
-    with open_binary(corpus.path) as stream:
+def _read_squad(corpus: SquadFile, warnings: ReadWarnings) -> Iterator[Question]:
+    with open_binary(corpus.path, warnings) as stream:
         try:
             content = stream.read()
         except (EOFError, OSError) as error:

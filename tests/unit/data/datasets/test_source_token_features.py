@@ -18,6 +18,7 @@ from dragoman.data.datasets.source_token_features import (
     split_tree,
     word_start_mask,
 )
+from dragoman.data.fingerprints import file_fingerprint
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.conllu import find_tree_error
 from dragoman.data.readers.parallel import Example
@@ -59,9 +60,14 @@ def files(tmp_path) -> tuple[Path, Path]:
     return tmp_path / "a.en", tmp_path / "a.conllu"
 
 
+def prepare(source: Path, trees: Path, cache: Path) -> FeatureStore:
+    fingerprints = {str(path): file_fingerprint(path) for path in (source, trees)}
+    return prepare_source_features(source, trees, cache, fingerprints=fingerprints)
+
+
 @pytest.fixture
 def trees(files, tmp_path) -> FeatureStore:
-    return prepare_source_features(*files, tmp_path / "cache")
+    return prepare(*files, tmp_path / "cache")
 
 
 @pytest.fixture
@@ -85,21 +91,21 @@ def test_trees_are_found_by_line(trees):
 
 def test_changed_file_gives_a_new_store(files, tmp_path):
     source, path = files
-    prepare_source_features(source, path, tmp_path / "cache")
+    prepare(source, path, tmp_path / "cache")
     [folder] = (tmp_path / "cache").glob("[!.]*")
     stamp = (folder / "header.json").stat().st_mtime_ns
-    prepare_source_features(source, path, tmp_path / "cache")
+    prepare(source, path, tmp_path / "cache")
     assert (folder / "header.json").stat().st_mtime_ns == stamp
     path.write_text(conllu([("two dogs sleep.", (0, 1, 1)), *SENTENCES[1:]]), encoding="utf-8")
-    assert prepare_source_features(source, path, tmp_path / "cache").heads.row(0).tolist() == [0, 1, 1]
+    assert prepare(source, path, tmp_path / "cache").heads.row(0).tolist() == [0, 1, 1]
 
 
 def test_damaged_store_is_built_again(files, tmp_path):
     cache = tmp_path / "cache"
-    prepare_source_features(*files, cache)
+    prepare(*files, cache)
     [folder] = cache.glob("[!.]*")
     (folder / "heads.values").write_bytes(b"")
-    assert prepare_source_features(*files, cache).heads.row(0).tolist() == [2, 3, 0]
+    assert prepare(*files, cache).heads.row(0).tolist() == [2, 3, 0]
     FeatureStore.build(tmp_path / "whole", [(0, 1), (0,)])
     (tmp_path / "whole" / "heads.lengths").write_bytes(np.array([2, 7], dtype=np.int32).tobytes())
     with pytest.raises(DataError, match="its files do not fit each other"):
@@ -110,7 +116,7 @@ def test_trees_of_another_text_are_not_stored(files, tmp_path):
     source, path = files
     path.write_text(conllu(SENTENCES[:-1]), encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.conllu: ends after 4 sentences, but .*a\.en:7 has words too"):
-        prepare_source_features(source, path, tmp_path / "cache")
+        prepare(source, path, tmp_path / "cache")
     assert list((tmp_path / "cache").glob("[!.]*")) == []
 
 
