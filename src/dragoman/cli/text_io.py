@@ -100,12 +100,12 @@ def read_all(
     return texts
 
 
-def read_pairs(name: str, *, fingerprints: dict[str, str]) -> tuple[list[str], list[str]]:
+def read_pairs(name: str, *, fingerprints: dict[str, str] | None = None) -> tuple[list[str], list[str]]:
     """Read the sources and references of a test set in one file, and report repairs. Raises DataError.
 
     `fingerprints` receives the SHA-256 of the file, by path.
     """
-    warnings = ReadWarnings(fingerprints=fingerprints)
+    warnings = ReadWarnings(fingerprints={} if fingerprints is None else fingerprints)
     pairs = list(stream_pairs(None, None, name, warnings, sides=("source", "reference")))
     report_repairs(warnings)
     if not pairs:
