@@ -7,7 +7,9 @@
 
 #include <stdexcept>
 #include <tuple>
+#include <vector>
 
+#include "bindings/gil.hpp"
 #include "training/cpu_ops.hpp"
 
 namespace dragoman {
@@ -97,13 +99,18 @@ void dropout(const CpuOps& ops, const FloatArray& x, const Int64Array& row_seeds
 std::tuple<float, float, float> cross_entropy(const CpuOps& ops, const AnyArray& logits, const Int64Array& targets,
                                               float target_weight, const std::optional<FloatArray>& teacher_probs,
                                               float teacher_weight, const std::optional<FloatOutput>& bias_gradient) {
+    // Other threads may change the array after the targets are checked.
+    std::vector<std::int64_t> copied_targets(targets.data(), targets.data() + targets.size());
+    GilRelease release;
     LossTerms terms = with_logits(logits, [&](const auto& view) {
         if (teacher_probs && (teacher_probs->ndim() != 2 || teacher_probs->shape(0) != view.rows ||
                               teacher_probs->shape(1) != view.columns)) {
             throw std::invalid_argument("teacher_probs must have the shape of the logits");
         }
-        return ops.cross_entropy(view, row_vector(targets, view.rows, "targets needs a token id per row of logits"),
-                                 target_weight, {teacher_probs ? teacher_probs->data() : nullptr, teacher_weight},
+        if (copied_targets.size() != view.rows) {
+            throw std::invalid_argument("targets needs a token id per row of logits");
+        }
+        return ops.cross_entropy(view, copied_targets.data(), target_weight, {teacher_probs ? teacher_probs->data() : nullptr, teacher_weight},
                                  column_vector(bias_gradient, view.columns));
     });
     return {terms.nll, terms.mean_log_prob, terms.teacher_log_prob};
@@ -142,7 +149,7 @@ void attention_backward(const CpuOps& ops, const HeadsArray& query, const HeadsA
 }  // namespace
 
 void bind_cpu_ops(nb::module_& module) {
-    using release_gil = nb::call_guard<nb::gil_scoped_release>;
+    using release_gil = nb::call_guard<GilRelease>;
     nb::class_<CpuOps>(module, "CpuOps")
         .def(nb::init<const std::optional<std::string>&>(), nb::arg("instruction_set").none() = nb::none())
         .def_prop_ro("instruction_set", &CpuOps::instruction_set)
@@ -157,7 +164,7 @@ void bind_cpu_ops(nb::module_& module) {
              nb::arg("y").noconvert(), release_gil())
         .def("cross_entropy", &cross_entropy, nb::arg("logits").noconvert(), nb::arg("targets").noconvert(),
              nb::arg("target_weight"), nb::arg("teacher_probs").noconvert().none() = nb::none(),
-             nb::arg("teacher_weight") = 0.0f, nb::arg("bias_gradient").noconvert().none() = nb::none(), release_gil())
+             nb::arg("teacher_weight") = 0.0f, nb::arg("bias_gradient").noconvert().none() = nb::none())
         .def("accumulate_softmax", &accumulate_softmax, nb::arg("logits").noconvert(), nb::arg("weight"),
              nb::arg("sums").noconvert(), release_gil())
         .def("attention", &attention, nb::arg("query").noconvert(), nb::arg("key").noconvert(),

@@ -1,4 +1,7 @@
 // Python extension module: checks shapes and types of arrays, and releases the GIL during computation.
+//
+// Other threads of Python may change an array during a call. Ids are therefore copied before the GIL is released, and the
+// library checks and uses the copy.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -6,8 +9,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/cpu_ops.hpp"
+#include "bindings/gil.hpp"
 #include "kernels/dispatch.hpp"
 #include "model/model.hpp"
+#include "runtime/fork_guard.hpp"
 
 namespace nb = nanobind;
 using namespace dragoman;
@@ -28,7 +33,40 @@ template <class Element, class Array>
 MatrixView<Element> matrix(const Array& array) {
     return {array.data(), array.shape(0), array.shape(1)};
 }
-IdMatrix ids_of(const IdArray& array) { return matrix<const std::int32_t>(array); }
+
+/// Copy of an array of ids.
+class Ids {
+public:
+    explicit Ids(const IdArray& array)
+        : values_(array.data(), array.data() + array.size()), rows_(array.shape(0)), columns_(array.shape(1)) {}
+
+    IdMatrix view() const { return {values_.data(), rows_, columns_}; }
+
+private:
+    const std::vector<std::int32_t> values_;
+    const std::size_t rows_, columns_;
+};
+
+/// Model of this process. A fork copies its memory, but not its threads, one of which may have been changing it: a forked
+/// process neither uses nor destroys the model.
+class ModelHandle {
+public:
+    explicit ModelHandle(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+    ~ModelHandle() {
+        if (guard_.is_forked()) static_cast<void>(model_.release());
+    }
+    ModelHandle(const ModelHandle&) = delete;
+    ModelHandle& operator=(const ModelHandle&) = delete;
+
+    Model& get() const {
+        guard_.check();
+        return *model_;
+    }
+
+private:
+    const ForkGuard guard_;
+    std::unique_ptr<Model> model_;
+};
 
 DataType dtype_of(const std::string& name, const WeightArray& array) {
     if (array.dtype() == nb::dtype<float>()) return DataType::float32;
@@ -110,33 +148,68 @@ ModelConfig parse_config(const nb::dict& options) {
     return config;
 }
 
-void init_model(Model* model, const nb::dict& options, const nb::dict& arrays, const std::string& compute_type,
+void init_model(ModelHandle* handle, const nb::dict& options, const nb::dict& arrays, const std::string& compute_type,
                 int num_threads, const std::optional<std::string>& instruction_set) {
-    Weights weights;
     std::vector<WeightArray> references;  // keep the arrays alive until they are packed
+    std::map<std::string, ArrayView> views;
     for (auto [key, value] : arrays) {
         auto name = nb::cast<std::string>(key);
         references.push_back(nb::cast<WeightArray>(value));
-        weights.add(name, weight_view(name, references.back()));
+        views[name] = weight_view(name, references.back());
     }
     ModelConfig config = parse_config(options);
-    nb::gil_scoped_release release;
-    new (model) Model(config, weights, parse_compute_type(compute_type), num_threads, instruction_set);
+    ComputeType parsed_type = parse_compute_type(compute_type);
+    new (handle) ModelHandle(without_gil([&](Interruption& interruption) {
+        Weights weights(interruption, views);
+        return std::make_unique<Model>(config, weights, parsed_type, num_threads, instruction_set);
+    }));
 }
 
-Memory encode_with_shortlists(Model& model, const IdArray& ids, const Int64List& lengths, const TokenArray& tokens,
-                              const Int64List& counts) {
-    return model.encode_with_shortlists(ids_of(ids), lengths, {tokens.data(), tokens.shape(0), counts});
+Memory encode(const ModelHandle& handle, const IdArray& ids, const Int64List& lengths) {
+    Ids copy(ids);
+    return without_gil(
+        [&](Interruption& interruption) { return handle.get().encode(copy.view(), lengths, interruption); });
 }
 
-State top_k(Model& model, const IdArray& tokens, const Memory& memory, const State& state,
+Memory encode_with_shortlists(const ModelHandle& handle, const IdArray& ids, const Int64List& lengths,
+                              const TokenArray& tokens, const Int64List& counts) {
+    Ids copy(ids);
+    std::vector<std::int32_t> copied_tokens(tokens.data(), tokens.data() + tokens.size());
+    return without_gil([&](Interruption& interruption) {
+        return handle.get().encode_with_shortlists(
+            copy.view(), lengths, {copied_tokens.data(), copied_tokens.size(), counts}, interruption);
+    });
+}
+
+State reorder(const State& state, const IdArray& parents) {
+    Ids copy(parents);
+    GilRelease release;
+    return state.reorder(copy.view());
+}
+
+State start(const ModelHandle& handle, const Memory& memory, std::size_t beam_size) {
+    return handle.get().start(memory, beam_size);
+}
+
+State step(const ModelHandle& handle, const IdArray& tokens, const Memory& memory, const State& state,
+           const FloatOutput& logits) {
+    Ids copy(tokens);
+    return without_gil([&](Interruption& interruption) {
+        return handle.get().step(copy.view(), memory, state, matrix<float>(logits), interruption);
+    });
+}
+
+State top_k(const ModelHandle& handle, const IdArray& tokens, const Memory& memory, const State& state,
             const Int64List& suppress_tokens, const FloatOutput& log_probs, const IdOutput& ids) {
     if (log_probs.shape(1) != ids.shape(1) || log_probs.shape(0) != ids.shape(0) ||
         ids.shape(0) != tokens.shape(0) * tokens.shape(1)) {
         throw std::invalid_argument("log_probs and ids must have one row per token and k columns");
     }
-    return model.top_k(ids_of(tokens), memory, state, suppress_tokens, matrix<float>(log_probs),
-                       matrix<std::int32_t>(ids));
+    Ids copy(tokens);
+    return without_gil([&](Interruption& interruption) {
+        return handle.get().top_k(copy.view(), memory, state, suppress_tokens, matrix<float>(log_probs),
+                                  matrix<std::int32_t>(ids), interruption);
+    });
 }
 
 void quantize(const FloatArray& weight, const Int8Output& quantized, const ScaleOutput& scale) {
@@ -153,7 +226,7 @@ void quantize(const FloatArray& weight, const Int8Output& quantized, const Scale
 }  // namespace
 
 NB_MODULE(_ext, module) {
-    using release_gil = nb::call_guard<nb::gil_scoped_release>;
+    using release_gil = nb::call_guard<GilRelease>;
     nb::set_leak_warnings(false);  // training keeps its CpuOps until the process ends
     bind_cpu_ops(module);
     module.def("instruction_sets", &instruction_sets);
@@ -168,35 +241,24 @@ NB_MODULE(_ext, module) {
     nb::class_<State>(module, "State")
         .def_prop_ro("beam_size", &State::beam_size)
         .def_prop_ro("lengths", &State::lengths)
-        .def(
-            "reorder", [](const State& state, const IdArray& parents) { return state.reorder(ids_of(parents)); },
-            nb::arg("parents").noconvert(), release_gil())
+        .def("reorder", &reorder, nb::arg("parents").noconvert())
         .def("select", &State::select, release_gil())
         .def("concat", &State::concat, release_gil());
 
-    nb::class_<Model>(module, "Model")
+    nb::class_<ModelHandle>(module, "Model")
         .def("__init__", &init_model, nb::arg("options"), nb::arg("weights"), nb::arg("compute_type"),
              nb::arg("num_threads"), nb::arg("instruction_set").none())
-        .def(
-            "encode",
-            [](Model& model, const IdArray& ids, const Int64List& lengths) {
-                return model.encode(ids_of(ids), lengths);
-            },
-            nb::arg("ids").noconvert(), nb::arg("lengths"), release_gil())
+        .def("encode", &encode, nb::arg("ids").noconvert(), nb::arg("lengths"))
         .def("encode_with_shortlists", &encode_with_shortlists, nb::arg("ids").noconvert(), nb::arg("lengths"),
-             nb::arg("tokens").noconvert(), nb::arg("counts"), release_gil())
-        .def("start", &Model::start, nb::arg("memory"), nb::arg("beam_size"), release_gil())
-        .def(
-            "step",
-            [](Model& model, const IdArray& tokens, const Memory& memory, const State& state,
-               const FloatOutput& logits) { return model.step(ids_of(tokens), memory, state, matrix<float>(logits)); },
-            nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"), nb::arg("logits").noconvert(),
-            release_gil())
+             nb::arg("tokens").noconvert(), nb::arg("counts"))
+        .def("start", &start, nb::arg("memory"), nb::arg("beam_size"), release_gil())
+        .def("step", &step, nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"),
+             nb::arg("logits").noconvert())
         .def("top_k", &top_k, nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"),
-             nb::arg("suppress_tokens"), nb::arg("log_probs").noconvert(), nb::arg("ids").noconvert(), release_gil())
-        .def_prop_ro("instruction_set", &Model::instruction_set)
-        .def_prop_ro("num_threads", &Model::num_threads)
-        .def_prop_ro("vocabulary", [](const Model& model) { return model.config().target_vocabulary; })
-        .def_prop_ro("cache_bytes", &Model::cache_bytes)
-        .def_prop_ro("cached_tokens", &Model::num_cache_entries);
+             nb::arg("suppress_tokens"), nb::arg("log_probs").noconvert(), nb::arg("ids").noconvert())
+        .def_prop_ro("instruction_set", [](const ModelHandle& handle) { return handle.get().instruction_set(); })
+        .def_prop_ro("num_threads", [](const ModelHandle& handle) { return handle.get().num_threads(); })
+        .def_prop_ro("vocabulary", [](const ModelHandle& handle) { return handle.get().config().target_vocabulary; })
+        .def_prop_ro("cache_bytes", [](const ModelHandle& handle) { return handle.get().cache_bytes(); })
+        .def_prop_ro("cached_tokens", [](const ModelHandle& handle) { return handle.get().num_cache_entries(); });
 }

@@ -8,6 +8,8 @@ namespace {
 
 /// Positions whose keys and values are prefetched: about as many as the L1 cache holds.
 constexpr std::size_t max_prefetched_positions = 64;
+/// Queries between two checks for an interruption: a multiple of the tiles of the kernels.
+constexpr std::size_t queries_per_check = 16 * query_tile;
 
 /// Call `work(i)` for every `count`-th item. Interleaving distributes the heads of a long sentence over the threads.
 template <class Work>
@@ -74,6 +76,8 @@ public:
     }
 
     void attend(std::size_t row, std::size_t kv_head) const {
+        std::size_t keys = caches_.positions[row] + 1;
+        if (pass_.worker().skips(heads_.queries_per_kv_head() * keys * 2 * heads_.head_dim)) return;
         std::size_t bytes = heads_.element_bytes(), offset = (heads_.kv_offset() + kv_head * heads_.head_width) * bytes;
         PagedKv kv = {caches_.history[row], caches_.positions[row] + 1, offset, offset + heads_.kv_width() * bytes};
         for (std::size_t g = 0; g < heads_.queries_per_kv_head(); g++) {
@@ -131,11 +135,15 @@ void encoder_self_attention(const ForwardPass& pass, const KernelTable& kernels,
         transpose_keys(kernels.attention_float32, keys, width, length, heads.head_dim, blocks);
         BlockedKv<float> kv = {blocks, keys + heads.kv_width(), width, length, heads.head_dim};
         std::size_t output_stride = static_cast<std::size_t>(pass.attention(1) - pass.attention(0));
-        for (std::size_t g = 0; g < heads.queries_per_kv_head(); g++) {
-            kernels.attention_float32.blocked({queries + g * heads.head_width, width, length}, kv, scale,
-                                              {positions.bias(heads.head_id(head + g), 0), -1}, scores,
-                                              pass.attention(first) + (head + g) * heads.head_width, output_stride,
-                                              heads.head_width);
+        for (std::size_t query = 0; query < length; query += queries_per_check) {
+            std::size_t count = std::min(queries_per_check, length - query);
+            if (pass.worker().skips(heads.queries_per_kv_head() * count * length * 2 * heads.head_dim)) return;
+            for (std::size_t g = 0; g < heads.queries_per_kv_head(); g++) {
+                kernels.attention_float32.blocked({queries + query * width + g * heads.head_width, width, count}, kv,
+                                                  scale, {positions.bias(heads.head_id(head + g), query), -1}, scores,
+                                                  pass.attention(first + query) + (head + g) * heads.head_width,
+                                                  output_stride, heads.head_width);
+            }
         }
     });
 }
@@ -197,6 +205,8 @@ void cross_attention(const ForwardPass& pass, const KernelTable& kernels, const 
             if (next < items) {
                 prefetch_kv(kv_of(attention_kernels, next / heads.num_kv_heads, next % heads.num_kv_heads));
             }
+            std::size_t keys = sources[index]->length;
+            if (pass.worker().skips(heads.queries_per_kv_head() * beam_size * keys * 2 * heads.head_dim)) return;
             attend(attention_kernels, kv_of(attention_kernels, index, kv_head), index, kv_head);
         });
     });

@@ -34,6 +34,7 @@ std::vector<std::int32_t> KvCachePool::append(const std::vector<std::int32_t>& p
 }
 
 void KvCachePool::retain(const std::vector<std::int32_t>& entries) {
+    fork_guard_.check();
     std::lock_guard<std::mutex> lock(mutex_);
     for (std::int32_t entry : entries) {
         if (entry != no_entry) links_[static_cast<std::size_t>(entry)].references++;
@@ -41,6 +42,7 @@ void KvCachePool::retain(const std::vector<std::int32_t>& entries) {
 }
 
 void KvCachePool::release(const std::vector<std::int32_t>& entries) {
+    if (fork_guard_.is_forked()) return;
     std::lock_guard<std::mutex> lock(mutex_);
     for (std::int32_t entry : entries) {
         while (entry != no_entry && --links_[static_cast<std::size_t>(entry)].references == 0) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/aligned_buffer.hpp"
+#include "runtime/fork_guard.hpp"
 
 namespace dragoman {
 
@@ -24,7 +25,9 @@ public:
 
     /// Allocate one entry after each parent, with one reference each. Their memory is not initialized.
     std::vector<std::int32_t> append(const std::vector<std::int32_t>& parents);
+    /// Throw std::runtime_error in a forked process, whose copy of the pool may be locked and half written.
     void retain(const std::vector<std::int32_t>& entries);
+    /// Free the entries without other references; does nothing in a forked process.
     void release(const std::vector<std::int32_t>& entries);
 
     /// Memory of an entry. Safe for referenced entries while other threads retain and release, but not while they
@@ -56,6 +59,7 @@ private:
 
     /// The number of entries per page is a power of two.
     const std::size_t entry_bytes_, page_shift_, entries_per_page_;
+    const ForkGuard fork_guard_;
     mutable std::mutex mutex_;
     std::vector<Page> pages_;
     std::vector<Link> links_;

@@ -141,6 +141,7 @@ void Linear::gemm_partition(const ThreadPool::Worker& worker, const GemmInput& x
     for (std::size_t item = first; item < last; item++) {
         std::size_t panel = item / parts, part = item % parts;
         std::size_t from = rows * part / parts, to = rows * (part + 1) / parts;
+        if (worker.skips((to - from) * depth_ * panel_width)) return;
         gemm_panel(skip_rows(x, from), to - from, panel, y + from * output_width_ + panel * panel_width, output_width_);
     }
 }

@@ -71,39 +71,41 @@ Model::Model(const ModelConfig& config, Weights& weights, ComputeType compute_ty
     scheduler_.emplace(threads, [&] { return make_workspace(config_, heads_, cross_kv_width); });
 }
 
-Memory Model::encode(const IdMatrix& ids, const std::vector<std::int64_t>& lengths) {
+Memory Model::encode(const IdMatrix& ids, const std::vector<std::int64_t>& lengths, Interruption& interruption) {
     std::size_t vocabulary = config_.decoder_only ? config_.target_vocabulary : config_.source_vocabulary;
     std::vector<std::size_t> checked = checked_lengths(ids, lengths, vocabulary);
     std::vector<std::int32_t> memory_lengths(lengths.begin(), lengths.end());
-    std::lock_guard<std::mutex> lock(mutex_);
+    CallTurn turn(lock_, interruption);
     if (!config_.decoder_only) {
-        auto sources = encode_sources(ids, checked);
+        auto sources = encode_sources(ids, checked, interruption);
         return Memory({sources.begin(), sources.end()}, std::move(memory_lengths), nullptr, cache_);
     }
-    auto prompt_state = std::make_shared<const State>(prefill(ids, checked));
+    auto prompt_state = std::make_shared<const State>(prefill(ids, checked, interruption));
     return Memory({}, std::move(memory_lengths), std::move(prompt_state), cache_);
 }
 
 Memory Model::encode_with_shortlists(const IdMatrix& ids, const std::vector<std::int64_t>& lengths,
-                                     const ShortlistTokens& tokens) {
+                                     const ShortlistTokens& tokens, Interruption& interruption) {
     if (config_.decoder_only) {
         throw std::invalid_argument("shortlists belong to sources, and a decoder-only model has no sources");
     }
     std::vector<std::size_t> checked = checked_lengths(ids, lengths, config_.source_vocabulary);
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto shortlists =
-        build_shortlists(tokens, checked.size(), output_projection_, config_.target_vocabulary, scheduler_->threads());
-    auto sources = encode_sources(ids, checked);
+    CallTurn turn(lock_, interruption);
+    auto shortlists = build_shortlists(tokens, checked.size(), output_projection_, config_.target_vocabulary,
+                                       scheduler_->threads(), interruption);
+    auto sources = encode_sources(ids, checked, interruption);
     for (std::size_t i = 0; i < sources.size(); i++) sources[i]->shortlist = std::move(shortlists[i]);
     return Memory({sources.begin(), sources.end()}, {lengths.begin(), lengths.end()}, nullptr, cache_);
 }
 
 std::vector<std::shared_ptr<EncodedSource>> Model::encode_sources(const IdMatrix& ids,
-                                                                  const std::vector<std::size_t>& lengths) {
+                                                                  const std::vector<std::size_t>& lengths,
+                                                                  Interruption& interruption) {
     std::vector<std::shared_ptr<EncodedSource>> sources;
     std::vector<EncodedSource*> targets;
     std::size_t kv_heads = config_.total_kv_heads(config_.cross_kept_heads, config_.decoder_layers);
     for (std::size_t length : lengths) {
+        interruption.check();
         std::size_t bytes = kv_heads * heads_.cross_kv_size(length) * heads_.element_bytes();
         auto source = std::make_shared<EncodedSource>(EncodedSource{length, AlignedBuffer<std::byte>(bytes), {}});
         targets.push_back(source.get());
@@ -111,7 +113,7 @@ std::vector<std::shared_ptr<EncodedSource>> Model::encode_sources(const IdMatrix
     }
     encoder_->extend_to(max_of(lengths));
     scheduler_->for_each_chunk(
-        lengths.size(), [&](std::size_t i) { return lengths[i]; },
+        lengths.size(), [&](std::size_t i) { return lengths[i]; }, interruption,
         [&](Executor& executor, const Chunk& chunk) { encode_chunk(executor, ids, targets, chunk); });
     return sources;
 }
@@ -165,14 +167,14 @@ std::vector<std::int32_t> Model::append_entries(std::vector<std::int32_t>& ends,
     return entries;
 }
 
-State Model::prefill(const IdMatrix& ids, const std::vector<std::size_t>& prompt_lengths) {
+State Model::prefill(const IdMatrix& ids, const std::vector<std::size_t>& prompt_lengths, Interruption& interruption) {
     std::vector<std::size_t> lengths;
     for (std::size_t length : prompt_lengths) lengths.push_back(length - 1);
     decoder_->extend_to(max_of(lengths));
     std::vector<std::int32_t> ends(lengths.size(), KvCachePool::no_entry), entries = append_entries(ends, lengths);
     State state(CacheReferences(cache_, ends), lengths, 1);
     scheduler_->for_each_chunk(
-        lengths.size(), [&](std::size_t i) { return lengths[i]; },
+        lengths.size(), [&](std::size_t i) { return lengths[i]; }, interruption,
         [&](Executor& executor, const Chunk& chunk) { prefill_chunk(executor, ids, lengths, entries, chunk); });
     return state;
 }
@@ -261,9 +263,10 @@ DecoderInput Model::decoder_input(const IdMatrix& tokens, const Memory& memory, 
 }
 
 template <class Finish>
-State Model::decode_step(const IdMatrix& tokens, const Memory& memory, const State& state, const Finish& finish) {
+State Model::decode_step(const IdMatrix& tokens, const Memory& memory, const State& state, Interruption& interruption,
+                         const Finish& finish) {
     check_step(tokens, memory, state);
-    std::lock_guard<std::mutex> lock(mutex_);
+    CallTurn turn(lock_, interruption);
     std::vector<std::size_t> lengths = state.lengths();
     std::size_t longest_target = 0, longest_source = 0, beam_size = state.beam_size();
     for (std::size_t& length : lengths) longest_target = std::max(longest_target, ++length);
@@ -271,7 +274,7 @@ State Model::decode_step(const IdMatrix& tokens, const Memory& memory, const Sta
     decoder_->extend_to(longest_target);
     State next(CacheReferences(cache_, cache_->append(state.cache().entries())), std::move(lengths), beam_size);
     auto rows = [&](std::size_t) { return beam_size; };
-    scheduler_->for_each_chunk(state.batch_size(), rows, [&](Executor& executor, const Chunk& chunk) {
+    scheduler_->for_each_chunk(state.batch_size(), rows, interruption, [&](Executor& executor, const Chunk& chunk) {
         DecoderInput input = decoder_input(tokens, memory, next, chunk);
         executor.workspace.reserve(input.tokens.size(), executor.size(), std::max(longest_target, longest_source), 0);
         finish(executor, input, chunk.first_row);
@@ -279,12 +282,14 @@ State Model::decode_step(const IdMatrix& tokens, const Memory& memory, const Sta
     return next;
 }
 
-State Model::step(const IdMatrix& tokens, const Memory& memory, const State& state, MatrixView<float> logits) {
+State Model::step(const IdMatrix& tokens, const Memory& memory, const State& state, MatrixView<float> logits,
+                  Interruption& interruption) {
     if (logits.rows != tokens.size() || logits.columns != config_.target_vocabulary) {
         throw std::invalid_argument("logits must have one row per token and one column per vocabulary entry");
     }
     return decode_step(
-        tokens, memory, state, [&](Executor& executor, const DecoderInput& input, std::size_t first_row) {
+        tokens, memory, state, interruption,
+        [&](Executor& executor, const DecoderInput& input, std::size_t first_row) {
             std::size_t rows = input.tokens.size();
             executor.workspace.logits.reserve(executor.size() * rows * panel_width);
             executor.run([&](const ThreadPool::Worker& worker) {
@@ -294,6 +299,7 @@ State Model::step(const IdMatrix& tokens, const Memory& memory, const State& sta
                     executor.workspace.logits.data() + static_cast<std::size_t>(worker.index) * rows * panel_width;
                 auto [first, last] = worker.partition(output_projection_.num_panels());
                 for (std::size_t panel = first; panel < last; panel++) {
+                    if (worker.skips(rows * output_projection_.depth() * panel_width)) return;
                     output_projection_.gemm_panel(pass.input(output_projection_.depth()), rows, panel, buffer,
                                                   panel_width);
                     std::size_t columns = std::min(panel_width, logits.columns - panel * panel_width);
@@ -343,11 +349,12 @@ TopKSearch Model::top_k_search(Executor& executor, const DecoderInput& input,
 
 State Model::top_k(const IdMatrix& tokens, const Memory& memory, const State& state,
                    const std::vector<std::int64_t>& suppress_tokens, MatrixView<float> log_probs,
-                   MatrixView<std::int32_t> ids) {
+                   MatrixView<std::int32_t> ids, Interruption& interruption) {
     std::size_t k = ids.columns;
     std::vector<std::int32_t> suppressed = checked_suppressed(suppress_tokens, k);
     return decode_step(
-        tokens, memory, state, [&](Executor& executor, const DecoderInput& input, std::size_t first_row) {
+        tokens, memory, state, interruption,
+        [&](Executor& executor, const DecoderInput& input, std::size_t first_row) {
             TopKSearch search = top_k_search(executor, input, suppressed, k);
             executor.run([&](const ThreadPool::Worker& worker) {
                 ForwardPass pass(config_, kernels_, compute_type_, executor.workspace, worker, input.tokens.size());

@@ -36,20 +36,24 @@ std::vector<Chunk> split_into_chunks(std::size_t items, const Rows& rows, std::s
 class Executor {
 public:
     /// All threads of a pool.
-    Executor(ThreadPool& threads, Workspace& workspace) : workspace(workspace), threads_(&threads) {}
-    /// The calling thread only.
-    explicit Executor(Workspace& workspace) : workspace(workspace) {}
+    Executor(ThreadPool& threads, Workspace& workspace, Interruption& interruption)
+        : workspace(workspace), threads_(&threads), interruption_(interruption) {}
+    /// The current thread only.
+    Executor(Workspace& workspace, Interruption& interruption) : workspace(workspace), interruption_(interruption) {}
 
     Workspace& workspace;
 
     std::size_t size() const { return threads_ == nullptr ? 1 : static_cast<std::size_t>(threads_->size()); }
+    /// Run the task on these threads, or throw `Interrupted`.
     void run(const ThreadPool::Task& task) {
-        if (threads_ != nullptr) return threads_->run(task);
-        task(ThreadPool::Worker(0, 1, barrier_));
+        if (threads_ != nullptr) return threads_->run(task, interruption_);
+        task(ThreadPool::Worker(0, 1, barrier_, interruption_));
+        interruption_.throw_if_requested();
     }
 
 private:
     ThreadPool* threads_ = nullptr;
+    Interruption& interruption_;
     Barrier barrier_{1};
 };
 
@@ -66,35 +70,38 @@ public:
 
     /// Call `work(executor, chunk)` for all items, and rethrow its exceptions. `rows(item)` counts the rows of an item.
     template <class Rows, class Work>
-    void for_each_chunk(std::size_t items, const Rows& rows, const Work& work) {
+    void for_each_chunk(std::size_t items, const Rows& rows, Interruption& interruption, const Work& work) {
         std::size_t total = 0, threads = workspaces_.size();
         for (std::size_t item = 0; item < items; item++) total += rows(item);
         if (threads == 1 || total < threads * min_rows_per_thread) {
-            Executor all_threads(threads_, workspaces_[0]);
+            Executor all_threads(threads_, workspaces_[0], interruption);
             for (const Chunk& chunk : split_into_chunks(items, rows, max_shared_rows)) work(all_threads, chunk);
             return;
         }
         std::size_t rounds = (total + threads * max_rows_per_thread - 1) / (threads * max_rows_per_thread);
-        run_in_parallel(split_into_chunks(items, rows, (total + threads * rounds - 1) / (threads * rounds)), work);
+        std::size_t max_rows = (total + threads * rounds - 1) / (threads * rounds);
+        run_in_parallel(split_into_chunks(items, rows, max_rows), interruption, work);
     }
 
 private:
     template <class Work>
-    void run_in_parallel(const std::vector<Chunk>& chunks, const Work& work) {
+    void run_in_parallel(const std::vector<Chunk>& chunks, Interruption& interruption, const Work& work) {
         std::atomic<std::size_t> next{0};
         std::mutex mutex;
         std::exception_ptr error;
-        threads_.run([&](const ThreadPool::Worker& worker) {
-            Executor one_thread(workspaces_[static_cast<std::size_t>(worker.index)]);
+        auto run_chunks = [&](const ThreadPool::Worker& worker) {
+            Executor one_thread(workspaces_[static_cast<std::size_t>(worker.index)], interruption);
             for (std::size_t index; (index = next.fetch_add(1)) < chunks.size();) {
                 try {
                     work(one_thread, chunks[index]);
                 } catch (...) {
                     std::lock_guard<std::mutex> lock(mutex);
                     error = std::current_exception();
+                    next.store(chunks.size());
                 }
             }
-        });
+        };
+        threads_.run(run_chunks, interruption);
         if (error) std::rethrow_exception(error);
     }
 

@@ -41,25 +41,28 @@ void check_lists(const ShortlistTokens& lists, std::size_t batch_size, std::size
 
 std::vector<std::shared_ptr<Shortlist>> build_shortlists(const ShortlistTokens& lists, std::size_t batch_size,
                                                          const Linear& output_projection, std::size_t vocabulary,
-                                                         ThreadPool& threads) {
+                                                         ThreadPool& threads, Interruption& interruption) {
     check_lists(lists, batch_size, vocabulary);
     std::vector<std::shared_ptr<Shortlist>> shortlists;
     const std::int32_t* first = lists.tokens;
     for (std::int64_t count : lists.counts) {
+        interruption.check();
         auto size = static_cast<std::size_t>(count);
         shortlists.push_back(std::make_shared<Shortlist>(
             Shortlist{Linear(output_projection, size), std::vector<std::int32_t>(first, first + count)}));
         shortlists.back()->projection.fill_padding_bias(std::numeric_limits<float>::lowest(), size);
         first += count;
     }
-    threads.run([&](const ThreadPool::Worker& worker) {
+    auto copy_outputs = [&](const ThreadPool::Worker& worker) {
         for (const auto& shortlist : shortlists) {
             auto [from, to] = worker.partition(shortlist->tokens.size());
+            if (worker.skips((to - from) * output_projection.depth())) return;
             for (std::size_t i = from; i < to; i++) {
                 shortlist->projection.copy_output(output_projection, static_cast<std::size_t>(shortlist->tokens[i]), i);
             }
         }
-    });
+    };
+    threads.run(copy_outputs, interruption);
     return shortlists;
 }
 

@@ -27,6 +27,6 @@ struct ShortlistTokens {
 /// and std::out_of_range for tokens beyond the vocabulary.
 std::vector<std::shared_ptr<Shortlist>> build_shortlists(const ShortlistTokens& lists, std::size_t batch_size,
                                                          const Linear& output_projection, std::size_t vocabulary,
-                                                         ThreadPool& threads);
+                                                         ThreadPool& threads, Interruption& interruption);
 
 }  // namespace dragoman

@@ -46,6 +46,7 @@ void TopKSearch::run(const ForwardPass& pass, const KernelTable& kernels, float*
         std::size_t panels = group.projection->num_panels();
         GemmInput x = group.projection->skip_rows(pass.input(group.projection->depth()), group.first_row);
         for (std::size_t item = std::max(first, previous); item < std::min(last, previous + panels); item++) {
+            if (worker.skips(group.rows * group.projection->depth() * panel_width)) break;
             search_panel(group, item - previous, x, kernels, workspace_.logits.data() + thread * rows_ * panel_width,
                          stats, thread);
         }

@@ -84,9 +84,8 @@ const std::int8_t* WeightMatrix::quantized_row(std::size_t row, float* scale) co
     return static_cast<const std::int8_t*>(data_) + row * columns_;
 }
 
-void Weights::add(const std::string& name, const ArrayView& array) { arrays_[name] = array; }
-
 const ArrayView& Weights::take(const std::string& name, const std::vector<std::size_t>& shape) {
+    interruption_.check();
     auto found = arrays_.find(name);
     if (found == arrays_.end()) throw std::invalid_argument("weights: there is no " + name);
     if (found->second.shape != shape) {

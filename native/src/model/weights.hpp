@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/interruption.hpp"
+
 namespace dragoman {
 
 enum class DataType { float32, bfloat16, int8 };
@@ -43,10 +45,12 @@ private:
     const float* scales_;
 };
 
-/// State dict of a model. Taking a weight checks its shape; `check_all_used` refuses weights that were not taken.
+/// State dict of a model. Taking a weight checks its shape, and whether loading is interrupted; `check_all_used` refuses
+/// weights that were not taken.
 class Weights {
 public:
-    void add(const std::string& name, const ArrayView& array);
+    Weights(Interruption& interruption, std::map<std::string, ArrayView> arrays)
+        : interruption_(interruption), arrays_(std::move(arrays)) {}
 
     WeightMatrix matrix(const std::string& name, std::size_t rows, std::size_t columns);
     std::vector<float> vector(const std::string& name, std::size_t size);
@@ -58,6 +62,7 @@ public:
 private:
     const ArrayView& take(const std::string& name, const std::vector<std::size_t>& shape);
 
+    Interruption& interruption_;
     std::map<std::string, ArrayView> arrays_;
     std::set<std::string> used_;
 };

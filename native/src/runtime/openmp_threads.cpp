@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include <dlfcn.h>
-#include <unistd.h>
+
+#include "runtime/fork_guard.hpp"
 
 namespace dragoman {
 
@@ -19,7 +20,7 @@ void find(const char* name, Function*& function) {
 
 }  // namespace
 
-OpenMpThreads::OpenMpThreads() : process_id_(static_cast<int>(getpid())) {
+OpenMpThreads::OpenMpThreads() {
     find("omp_get_max_threads", max_threads_);
     find("omp_get_num_threads", num_threads_);
     find("omp_get_thread_num", thread_index_);
@@ -29,7 +30,7 @@ OpenMpThreads::OpenMpThreads() : process_id_(static_cast<int>(getpid())) {
 std::size_t OpenMpThreads::count_for(std::size_t work) const {
     bool found = max_threads_ != nullptr && num_threads_ != nullptr && thread_index_ != nullptr && parallel_ != nullptr;
     std::size_t worthwhile = work / min_work_per_thread;
-    if (!found || worthwhile <= 1 || static_cast<int>(getpid()) != process_id_) return 1;
+    if (!found || worthwhile <= 1 || fork_count() > 0) return 1;
     return std::min(worthwhile, static_cast<std::size_t>(std::max(1, max_threads_())));
 }
 

@@ -15,7 +15,7 @@ public:
     OpenMpThreads();
 
     /// Number of threads for `work` units of about a quarter of a nanosecond: at most as many as OpenMP gives the calling
-    /// thread. It is 1 in a forked process, which has no copy of the threads.
+    /// thread. It is 1 in a forked process: OpenMP would wait for threads that were not copied.
     std::size_t count_for(std::size_t work) const;
 
     /// Call `work(range, thread)` for `count` shares of the items, each on one thread. `work` must not throw.
@@ -42,7 +42,6 @@ private:
         }
     };
 
-    int process_id_;
     int (*max_threads_)() = nullptr;
     int (*num_threads_)() = nullptr;
     int (*thread_index_)() = nullptr;

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <stdexcept>
 #include <system_error>
-
-#include <unistd.h>
 
 #ifdef __linux__
 #include <sched.h>
@@ -30,7 +27,7 @@ inline void cpu_pause() {
 
 }  // namespace
 
-void Barrier::wait() {
+void Barrier::wait(Interruption* interruption) {
     std::uint32_t generation = generation_.load(std::memory_order_acquire);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
         arrived_.store(0, std::memory_order_relaxed);
@@ -52,11 +49,17 @@ void Barrier::wait() {
     }
     std::unique_lock<std::mutex> lock(mutex_);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    wake_.wait(lock, [&] { return generation_.load(std::memory_order_seq_cst) != generation; });
+    auto passed = [&] { return generation_.load(std::memory_order_seq_cst) != generation; };
+    while (interruption != nullptr && !wake_.wait_for(lock, Interruption::interval, passed)) {
+        lock.unlock();
+        interruption->poll();
+        lock.lock();
+    }
+    wake_.wait(lock, passed);
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-ThreadPool::ThreadPool(int size) : process_id_(static_cast<int>(getpid())) {
+ThreadPool::ThreadPool(int size) {
     std::lock_guard<std::mutex> lock(startup_mutex_);
     threads_.reserve(static_cast<std::size_t>(size - 1));
     try {
@@ -71,40 +74,28 @@ ThreadPool::ThreadPool(int size) : process_id_(static_cast<int>(getpid())) {
 }
 
 ThreadPool::~ThreadPool() {
-    if (static_cast<int>(getpid()) == process_id_) {
-        task_ = nullptr;
-        if (size_ > 1) barriers_->start.wait();
-        for (std::thread& thread : threads_) thread.join();
-        return;
-    }
-    // A forked process has no worker threads to join, and destroying a barrier would wait for its sleepers.
-    for (std::thread& thread : threads_) thread.detach();
-    static_cast<void>(barriers_.release());
+    task_ = nullptr;
+    if (size_ > 1) barriers_->start.wait();
+    for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::run(const Task& task) {
-    Worker first(0, size_, barriers_->within);
-    if (size_ == 1) return task(first);
-    if (static_cast<int>(getpid()) != process_id_) {
-        throw std::runtime_error(
-            "this model was loaded before the process was forked, and a fork does not copy threads; "
-            "load the model again in the new process");
-    }
+void ThreadPool::run(const Task& task, Interruption& interruption) {
     task_ = &task;
-    barriers_->start.wait();
-    task(first);
-    barriers_->end.wait();
+    interruption_ = &interruption;
+    if (size_ > 1) barriers_->start.wait();
+    task(Worker(0, size_, barriers_->within, interruption));
+    if (size_ > 1) barriers_->end.wait(&interruption);
+    interruption.throw_if_requested();
 }
 
 void ThreadPool::worker_loop(int index) {
     {
         std::lock_guard<std::mutex> lock(startup_mutex_);
     }  // until the constructor knows the number of workers
-    Worker worker(index, size_, barriers_->within);
     for (;;) {
         barriers_->start.wait();
         if (task_ == nullptr) return;
-        (*task_)(worker);
+        (*task_)(Worker(index, size_, barriers_->within, *interruption_));
         barriers_->end.wait();
     }
 }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/interruption.hpp"
 #include "runtime/partition.hpp"
 
 namespace dragoman {
@@ -21,8 +22,8 @@ class Barrier {
 public:
     explicit Barrier(int count) : count_(count) {}
 
-    /// Block until all `count` threads have called `wait`.
-    void wait();
+    /// Block until all `count` threads have called `wait`. A calling thread polls its interruption meanwhile.
+    void wait(Interruption* interruption = nullptr);
 
 private:
     const int count_;
@@ -38,12 +39,16 @@ public:
     /// One of the threads that run a task.
     class Worker {
     public:
-        Worker(int index, int count, Barrier& barrier) : index(index), count(count), barrier_(barrier) {}
+        Worker(int index, int count, Barrier& barrier, Interruption& interruption)
+            : index(index), count(count), barrier_(barrier), interruption_(interruption) {}
 
         const int index, count;
 
         /// Block until all workers have reached this point.
-        void wait() const { barrier_.wait(); }
+        void wait() const { barrier_.wait(&interruption_); }
+
+        /// Whether to skip the following `work` (multiplications), because the call is interrupted.
+        bool skips(std::size_t work) const { return interruption_.skips(work); }
 
         /// Contiguous share of `items` work items.
         Range partition(std::size_t items) const {
@@ -52,6 +57,7 @@ public:
 
     private:
         Barrier& barrier_;
+        Interruption& interruption_;
     };
 
     using Task = std::function<void(const Worker&)>;
@@ -64,8 +70,8 @@ public:
 
     int size() const { return size_; }
 
-    /// Run the task on every worker, and return when all have finished. The task must not throw.
-    void run(const Task& task);
+    /// Run the task on every worker, and return when all have finished, or throw `Interrupted`. The task must not throw.
+    void run(const Task& task, Interruption& interruption);
 
 private:
     void worker_loop(int index);
@@ -76,10 +82,10 @@ private:
     };
 
     int size_ = 1;
-    const int process_id_;
     std::mutex startup_mutex_;
     std::unique_ptr<Barriers> barriers_;
     const Task* task_ = nullptr;
+    Interruption* interruption_ = nullptr;
     std::vector<std::thread> threads_;
 };
 
