@@ -37,8 +37,8 @@ class Model:
     """Packed weights, a thread pool, and the key-value cache of all hypotheses.
 
     Calls from several threads run one after another. Each call releases the GIL during computation. An exception of a
-    signal handler, such as KeyboardInterrupt, ends it early. A process that was forked after the model was loaded gets a
-    RuntimeError and must load it again.
+    signal handler, such as KeyboardInterrupt, ends it early. A process that is forked after the model was loaded gets
+    a RuntimeError and must load it again.
     """
 
     def __init__(
