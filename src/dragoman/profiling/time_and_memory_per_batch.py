@@ -129,9 +129,9 @@ class SelectedBatches(Generic[B]):
         return read_part(self._stream, part)
 
 
-def use_batches(setup: TrainingSetup[Any], steps: Sequence[Sequence[BatchPart]]) -> TrainingSetup[Any]:
-    """Replace the batches of a training by the ones selected for each step."""
-    stream: BatchStream[Any] = SelectedBatches(setup.stream, [part for step in steps for part in step])
+def use_batches(setup: TrainingSetup[Any], steps: Sequence[Sequence[Sequence[int]]]) -> TrainingSetup[Any]:
+    """Replace the batches of a training by the parts of batches, perhaps from JSON, selected for each step."""
+    stream: BatchStream[Any] = SelectedBatches(setup.stream, [BatchPart(*part) for step in steps for part in step])
     return replace(setup, stream=stream)
 
 

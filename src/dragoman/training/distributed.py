@@ -5,6 +5,7 @@ a step does not depend on their number. The main worker alone validates, writes 
 """
 
 import dataclasses
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,16 @@ from torch.distributed.rendezvous import rendezvous
 
 from dragoman.data.batching.batch_streams import RowBatch
 from dragoman.errors import TrainingError
-from dragoman.training.launch import LOCALHOST, WorkerProcesses, WorkerRank, restart_count, start_workers, worker_rank
+from dragoman.training.launch import (
+    WorkerProcesses,
+    WorkerRank,
+    local_store,
+    restart_count,
+    start_workers,
+    training_secret,
+    worker_rank,
+)
+from dragoman.training.worker_messages import receive, send_to_all
 
 HANDSHAKE_TIMEOUT: Final = timedelta(minutes=2)
 """Limit for the connections between workers; a worker lost meanwhile is not detected otherwise."""
@@ -31,7 +41,6 @@ COLLECTIVE_TIMEOUT: Final = timedelta(hours=6)
 FAILURE_REASON_SECONDS: Final = 2.0
 
 _B = TypeVar("_B", bound=RowBatch)
-_T = TypeVar("_T")
 
 
 class WorkerLostError(TrainingError):
@@ -47,6 +56,9 @@ class WorkerGroup:
     world_size: int = 1
     store: Any = None
     """PyTorch's store, for failure reasons; None for a single worker."""
+    secret: bytes = dataclasses.field(default=b"", repr=False)
+    """Secret of the training, which signs the messages of the main worker."""
+    message_numbers: Iterator[int] = dataclasses.field(default_factory=itertools.count, repr=False, compare=False)
 
     @property
     def is_main(self) -> bool:
@@ -89,13 +101,19 @@ class WorkerGroup:
         """Return whether the condition holds for any worker. Raises WorkerLostError."""
         return bool(self.all_reduce(torch.tensor(float(condition))) > 0) if self.world_size > 1 else condition
 
-    def broadcast(self, value: _T | None) -> _T:
-        """Return the main worker's value; other workers may pass None. Raises WorkerLostError."""
-        values: list[Any] = [value]
-        if self.world_size > 1:
-            with self.detect_lost_workers(collective=True):
-                dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
-        return values[0]
+    def broadcast(self, value: Any) -> Any:
+        """Return the main worker's value, as JSON has it on other workers, which may pass None.
+
+        Raises WorkerLostError, and TrainingError on a message of another program.
+        """
+        if self.world_size == 1:
+            return value
+        number = next(self.message_numbers)
+        with self.detect_lost_workers(collective=True):
+            if not self.is_main:
+                return receive(secret=self.secret, number=number)
+            send_to_all(value, secret=self.secret, number=number)
+            return value
 
     def report_failure(self, message: str) -> None:
         """Store the reason why this worker ends, for the main worker to report."""
@@ -161,7 +179,8 @@ def lead_workers(
         store = _open_torchrun_store()
         store.set(_started_key(Path(message["folder"])), "")
         store = _await_workers(store, own_rank.world_size)
-        with _process_group(store, 0, own_rank.world_size, message=message) as (workers, _):
+        group = WorkerGroup(0, own_rank.world_size, store, training_secret())
+        with _process_group(group, message=message) as (workers, _):
             yield workers
         return
     share = threads or max(1, torch.get_num_threads() // world_size)
@@ -171,13 +190,9 @@ def lead_workers(
         return
     processes = early or start_workers(world_size)
     try:
-        # On the socket of the workers: a rendezvous of PyTorch would not notice a worker that has ended.
-        port, listener = processes.socket.getsockname()[1], processes.socket.detach()
-        options: dict[str, Any] = {"timeout": COLLECTIVE_TIMEOUT, "master_listen_fd": listener}
-        store = dist.TCPStore(LOCALHOST, port, is_master=True, wait_for_workers=False, **options)  # type: ignore[attr-defined]
-        store = _await_workers(store, world_size, check=processes.check_alive)
-        to_workers = {**message, "threads": share}
-        with use_threads(share), _process_group(store, 0, world_size, message=to_workers) as (workers, _):
+        store = _await_workers(_open_local_store(processes.store), world_size, check=processes.check_alive)
+        group = WorkerGroup(0, world_size, store, processes.secret)
+        with use_threads(share), _process_group(group, message={**message, "threads": share}) as (workers, _):
             yield workers
     finally:
         processes.wait()
@@ -186,11 +201,13 @@ def lead_workers(
 @contextmanager
 def join_workers(own_rank: WorkerRank) -> Iterator[tuple[WorkerGroup, dict[str, Any]]]:
     """Yield the group of workers that another process leads, and its message. Raises WorkerLostError."""
+    path = local_store()
     try:
-        store = _join_store(_open_torchrun_store(), own_rank.rank)
+        store = _join_store(_open_torchrun_store() if path is None else _open_local_store(path), own_rank.rank)
     except dist.DistError as error:
         raise WorkerLostError("the main worker was lost") from error
-    with _process_group(store, own_rank.rank, own_rank.world_size, message=None) as (workers, received):
+    group = WorkerGroup(own_rank.rank, own_rank.world_size, store, training_secret())
+    with _process_group(group, message=None) as (workers, received):
         if "threads" in received:
             torch.set_num_threads(received["threads"])
         yield workers, received
@@ -220,17 +237,17 @@ def was_started_here(folder: Path) -> bool:
 
 @contextmanager
 def _process_group(
-    store: Any, rank: int, size: int, *, message: Mapping[str, Any] | None
+    workers: WorkerGroup, *, message: Mapping[str, Any] | None
 ) -> Iterator[tuple[WorkerGroup, dict[str, Any]]]:
-    """Yield connected workers and the message of the main worker."""
+    """Connect the workers; yield them and the message of the main worker."""
+    rank, size = workers.rank, workers.world_size
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=HANDSHAKE_TIMEOUT)
+        dist.init_process_group(backend, store=workers.store, rank=rank, world_size=size, timeout=HANDSHAKE_TIMEOUT)
     except RuntimeError as error:
         raise WorkerLostError("a worker was lost while the workers connected") from error
     try:
         dist.distributed_c10d._set_pg_timeout(COLLECTIVE_TIMEOUT)
-        workers = WorkerGroup(rank, size, store)
         with workers.detect_lost_workers():
             yield workers, workers.broadcast(None if message is None else dict(message))
     finally:
@@ -241,6 +258,13 @@ def _process_group(
 def _open_torchrun_store() -> Any:
     """Open the store whose address is in the environment."""
     return next(rendezvous("env://", timeout=COLLECTIVE_TIMEOUT))[0]
+
+
+def _open_local_store(path: Path) -> Any:
+    """Open the store of the workers of one machine, a file: every program of the machine could write to a port."""
+    store = dist.FileStore(str(path), -1)  # type: ignore[attr-defined]
+    store.set_timeout(COLLECTIVE_TIMEOUT)
+    return store
 
 
 def _await_workers(store: Any, size: int, *, check: Callable[[], None] = lambda: None) -> Any:

@@ -68,7 +68,7 @@ def write_shards(model: nn.Module, optimizer: Optimizer, workers: WorkerGroup, f
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
-    writer = HuggingFaceStorageWriter(str(workers.broadcast(folder)), save_distributed=True)
+    writer = HuggingFaceStorageWriter(workers.broadcast(str(folder)), save_distributed=True)
     save(optimizer_tensors(optimizer, model), storage_writer=writer)
 
 

@@ -5,19 +5,25 @@ PyTorch, so that workers start while the main process imports it.
 """
 
 import os
-import socket
+import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, final
 
 from dragoman.errors import RunError
 
-LOCALHOST: Final = "127.0.0.1"
+SECRET_VARIABLE: Final = "DRAGOMAN_TRAINING_SECRET"  # noqa: S105, a name
+"""Environment variable of the secret that messages between workers are signed with; only its user can read it."""
+STORE_VARIABLE: Final = "DRAGOMAN_WORKER_STORE"
+"""Environment variable of the file through which the workers of one machine connect."""
 SHUTDOWN_SECONDS: Final = 10.0
 
 
@@ -38,10 +44,21 @@ class WorkerRank:
 
 def worker_rank() -> WorkerRank | None:
     """Return the rank that torchrun or a main process set in the environment; None for a process started alone."""
-    if any(name not in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")):
+    address = ("MASTER_ADDR", "MASTER_PORT") if local_store() is None else ()
+    if any(name not in os.environ for name in ("RANK", "WORLD_SIZE", *address)):
         return None
     rank = int(os.environ["RANK"])
     return WorkerRank(rank, int(os.environ["WORLD_SIZE"]), int(os.environ.get("LOCAL_RANK", rank)))
+
+
+def local_store() -> Path | None:
+    """Return the file through which a worker that a main process started connects."""
+    return Path(os.environ[STORE_VARIABLE]) if STORE_VARIABLE in os.environ else None
+
+
+def training_secret() -> bytes:
+    """Return the secret in the environment; empty if torchrun started the workers without one."""
+    return os.environ.get(SECRET_VARIABLE, "").encode()
 
 
 def restart_count() -> int:
@@ -52,10 +69,11 @@ def restart_count() -> int:
 @final
 @dataclass(frozen=True)
 class WorkerProcesses:
-    """Started workers, which wait for the main process on a socket of this machine."""
+    """Started workers, which wait for the main process; they connect through a file that only this user can open."""
 
     processes: tuple[subprocess.Popen[bytes], ...]
-    socket: socket.socket
+    store: Path
+    secret: bytes
 
     @property
     def world_size(self) -> int:
@@ -88,27 +106,27 @@ class WorkerProcesses:
             process.wait()
             if process.stdin is not None:
                 process.stdin.close()
-        self.socket.close()
+        shutil.rmtree(self.store.parent, ignore_errors=True)
 
 
 def start_workers(world_size: int) -> WorkerProcesses:
-    """Start all workers but the main process, which has to open a store on their socket."""
+    """Start all workers but the main process, with a new secret."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
-    server = socket.create_server((LOCALHOST, 0), backlog=world_size)
+    store, secret = Path(tempfile.mkdtemp(prefix="dragoman-workers-"), "store"), secrets.token_hex(32)
     program = (
         f"import sys; sys.path[:] = {sys.path!r}",
         f"from {__name__} import exit_with_main_process; exit_with_main_process()",
         "from dragoman.cli.main import main; main()",
     )
-    address = {"MASTER_ADDR": LOCALHOST, "MASTER_PORT": str(server.getsockname()[1]), "WORLD_SIZE": str(world_size)}
+    shared = {STORE_VARIABLE: str(store), SECRET_VARIABLE: secret, "WORLD_SIZE": str(world_size)}
     started = []
     for rank in range(1, world_size):
-        own = os.environ | address | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        own = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         arguments = [sys.executable, "-c", "; ".join(program), "train"]
         # In a session of its own: Ctrl-C reaches the main process alone, which tells all workers to stop.
         process = subprocess.Popen(arguments, env=own, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
         started.append(process)
-    return WorkerProcesses(tuple(started), server)
+    return WorkerProcesses(tuple(started), store, secret.encode())
 
 
 def exit_with_main_process() -> None:
@@ -116,6 +134,8 @@ def exit_with_main_process() -> None:
 
     def watch() -> None:
         os.read(0, 1)  # sys.stdin would be locked when the interpreter ends
+        if (store := local_store()) is not None:
+            shutil.rmtree(store.parent, ignore_errors=True)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
