@@ -27,6 +27,7 @@ INTEGERS = range(-(2**63), 2**64)
 MAX_NUMBER = 400
 """Maximum number of characters of a number: reading one takes quadratic time."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+LINK_REMEDY = "it may lead out of its folder. Copy its target here"
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Opening a pipe does not wait for its writer."""
@@ -59,7 +60,9 @@ class FileKind:
                 return path.open("rb")
             descriptor = _open_member(path, path.parent if root is None else root)
         except OSError as error:
-            raise self._unreadable(path, error, root) from error
+            if not self.is_user_file and (link := _first_link(path, path.parent if root is None else root)) is not None:
+                raise self.error(f"{link}: is a symbolic link; {LINK_REMEDY}") from None
+            raise self._unreadable(path, error) from error
         try:
             self._check(path, os.fstat(descriptor))
             return os.fdopen(descriptor, "rb")
@@ -73,7 +76,7 @@ class FileKind:
             try:
                 content = file.read(self.max_bytes + 1)  # a file may grow, and a pipe has no size
             except OSError as error:
-                raise self._unreadable(path, error, root) from error
+                raise self._unreadable(path, error) from error
         if len(content) > self.max_bytes:
             raise self._too_large(path)
         return content
@@ -124,11 +127,7 @@ class FileKind:
     def _remedy(self, of_user_file: str) -> str:
         return of_user_file if self.is_user_file else self.remedy
 
-    def _unreadable(self, path: Path, error: OSError, root: Path | None) -> DragomanError:
-        folders = () if root is None or not path.is_relative_to(root) else path.relative_to(root).parents
-        members = [path, *(path.parent if root is None else root / folder for folder in folders[:-1])]
-        if not self.is_user_file and (link := next(filter(os.path.islink, members), None)) is not None:
-            return self.error(f"{link}: is a symbolic link, which may lead out of its folder; copy its target here")
+    def _unreadable(self, path: Path, error: OSError) -> DragomanError:
         if self.is_user_file:
             return self.error(describe_unreadable(path, error))
         if self.if_missing and isinstance(error, FileNotFoundError):
@@ -220,6 +219,13 @@ def _open_member(path: Path, root: Path) -> int:
         return os.open(name, _FILE | _NO_LINK, dir_fd=folder)
     finally:
         os.close(folder)
+
+
+def _first_link(path: Path, root: Path) -> Path | None:
+    """Return the first symbolic link among a file and the folders between `root` and the file."""
+    parts = path.relative_to(root).parts
+    members = (root.joinpath(*parts[:count]) for count in range(1, len(parts) + 1))
+    return next(filter(os.path.islink, members), None)
 
 
 def _open_checked(path: Path, members: Sequence[Path]) -> int:

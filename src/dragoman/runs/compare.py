@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatch
@@ -13,6 +14,8 @@ from dragoman import runs
 from dragoman.config_trees import Tree
 from dragoman.data.splits import TEXT_VALID_SHARE
 from dragoman.runs.folder import RunFolder
+from dragoman.training.callbacks import METRICS
+from dragoman.untrusted_files import parse_json
 
 ScoreKey = tuple[str, str, str, str]
 MISSING = object()
@@ -184,9 +187,19 @@ def _corpus_paths(corpus: object) -> Iterator[str]:
 
 
 def _median_speed(folder: RunFolder) -> float | None:
-    if not folder.metrics.exists():
+    """Return the median of the training speeds; lines that are cut off or damaged are skipped."""
+    if not os.path.lexists(folder.metrics):
         return None
-    lines = folder.metrics.read_text(encoding="utf-8", errors="replace").splitlines()
-    events = [json.loads(line) for line in lines if line.startswith('{"event": "log"') and line.endswith("}")]
-    speeds = [float(event["tokens_per_second"]) for event in events]
+    with METRICS.open(folder.metrics) as file:
+        speeds = [speed for line in file if (speed := _speed(line)) is not None]
     return median(speeds) if speeds else None
+
+
+def _speed(line: bytes) -> float | None:
+    if not line.startswith(b'{"event": "log"'):
+        return None
+    try:
+        speed = parse_json(line)["tokens_per_second"]
+    except (ValueError, KeyError):
+        return None
+    return float(speed) if isinstance(speed, int | float) else None

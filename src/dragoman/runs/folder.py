@@ -15,7 +15,8 @@ from dragoman.checksums import is_sealed, seal
 from dragoman.config_trees import Tree
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import ConfigError, RunError, quote, shorten, suggest_path
-from dragoman.untrusted_files import MEBIBYTE, FileKind
+from dragoman.training.checkpoint_folders import checkpoint_steps
+from dragoman.untrusted_files import LINK_REMEDY, MEBIBYTE, FileKind
 from dragoman.yaml_files import RUN_CONFIG, read_yaml, to_yaml
 
 fcntl: Any
@@ -101,8 +102,12 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Lock the folder against other trainings, and remove temporary files of killed processes.
 
-        The operating system releases the lock when the process ends. Raises RunError if the folder is locked.
+        The operating system releases the lock when the process ends. Raises RunError if the folder is locked, and if
+        one of its files is a link, which a training would follow to write and delete files elsewhere.
         """
+        for path in (*self.path.iterdir(), *self.checkpoints.glob("*")):
+            if path.is_symlink():
+                raise RunError(f"{path}: is a symbolic link; {LINK_REMEDY}")
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             if not _try_lock(descriptor):
@@ -155,7 +160,7 @@ class RunFolder:
 
     def last_step(self) -> int | None:
         """Return the step of the latest checkpoint."""
-        return max((int(one.name) for one in self.checkpoints.glob("[0-9]*") if one.name.isdigit()), default=None)
+        return max(checkpoint_steps(self.checkpoints), default=None)
 
     def how_to_finish(self) -> str:
         """Return the commands that continue an unfinished training, or end it at its latest checkpoint."""

@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol, assert_never, final
 
 from dragoman.atomic_files import WriteError, write_atomically
-from dragoman.errors import MissingExtraError
+from dragoman.errors import MissingExtraError, RunError
+from dragoman.untrusted_files import MEBIBYTE, FileKind
+
+METRICS = FileKind(256 * MEBIBYTE, error=RunError)
+"""File with a line for each event."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +144,10 @@ class JsonlCallback:
 
     def _rewind(self, step: int) -> bool:
         """Drop incomplete lines, weight selections and lines after `step`; return whether any line is left."""
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return False
-        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        with METRICS.open(self.path) as file:
+            lines = file.read().decode(errors="replace").splitlines()
         kept = [line for line in lines if (reached := _step_of(line)) is not None and reached <= step]
         write_atomically(self.path, "".join(f"{line}\n" for line in kept))
         return bool(kept)
@@ -193,7 +198,7 @@ def _step_of(line: str) -> int | None:
     try:
         fields = json.loads(line)
         return None if fields["event"] == "selection" else int(fields.get("failed_step", fields["step"]))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
 
 

@@ -7,23 +7,28 @@ checkpoints/000012000/model.safetensors      weights
                       progress.json          step, position in the data, best validation
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 from torch import Tensor
 
 from dragoman.atomic_files import new_folder, sync_files, write_atomically
 from dragoman.errors import RunError
 from dragoman.models.weight_storage import load_tensors, save_tensors
+from dragoman.safetensors_files import WEIGHTS, open_safetensors
+from dragoman.training.checkpoint_folders import checkpoint_folder, checkpoint_steps
 from dragoman.training.config import TrainingConfig
+from dragoman.untrusted_files import LINK_REMEDY, MEBIBYTE, FileKind
 
 SHARDS = "optimizer"
+_PROGRESS = FileKind(MEBIBYTE, error=RunError)
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class BestValidation:
     """Step and scores of the best validation so far."""
 
     step: int
-    scores: dict[str, float]
+    scores: Annotated[dict[str, float], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,9 @@ class Progress(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    step: int = 0
-    position: dict[str, Any] = {}
-    tokens: int = 0
+    step: NonNegativeInt = 0
+    position: dict[str, NonNegativeInt] = {}
+    tokens: NonNegativeInt = 0
     seconds: float = 0.0
     since_log: LossSums = LossSums()
     recent: tuple[int, ...] = ()
@@ -125,7 +130,12 @@ class CheckpointStore:
     """
 
     def __init__(self, folder: Path, *, keep: int, asynchronous: bool = False) -> None:
-        """With `asynchronous`, a thread writes while training continues; every reader waits for it."""
+        """With `asynchronous`, a thread writes while training continues; every reader waits for it.
+
+        Raises RunError if the folder is a link, because checkpoints are deleted there.
+        """
+        if folder.is_symlink():
+            raise RunError(f"{folder}: is a symbolic link; {LINK_REMEDY}")
         self.folder = folder
         self.keep = keep
         self._executor = ThreadPoolExecutor(max_workers=1) if asynchronous else None
@@ -168,13 +178,13 @@ class CheckpointStore:
         return self._steps()
 
     def _steps(self) -> list[int]:
-        return sorted(int(folder.name) for folder in self.folder.glob("*") if folder.name.isdigit())
+        return checkpoint_steps(self.folder)
 
     def load_progress(self, step: int) -> Progress:
         """Load the progress of a step. Raises RunError if it is damaged."""
         folder = self._folder_of(step)
         with self._explain_damage(step):
-            progress = Progress.model_validate_json((folder / "progress.json").read_bytes())
+            progress = Progress.model_validate(_PROGRESS.read_json(folder / "progress.json", root=self._root))
             if progress.step != step:
                 raise RunError(f"{folder}: its progress.json is that of step {progress.step}")
         return progress
@@ -184,11 +194,14 @@ class CheckpointStore:
         progress, folder = self.load_progress(step), self._folder_of(step)
         ema, shards = folder / "ema.safetensors", folder / SHARDS if (folder / SHARDS).is_dir() else None
         with self._explain_damage(step):
+            for shard in () if shards is None else shards.iterdir():
+                with open_safetensors(shard, WEIGHTS, root=self._root):
+                    pass  # PyTorch reads the tensors, and the header is valid
             return Checkpoint(
                 progress=progress,
-                model=load_tensors(folder / "model.safetensors"),
-                optimizer={} if shards else load_tensors(folder / "optimizer.safetensors"),
-                ema=load_tensors(ema) if ema.exists() else None,
+                model=load_tensors(folder / "model.safetensors", root=self._root),
+                optimizer={} if shards else load_tensors(folder / "optimizer.safetensors", root=self._root),
+                ema=load_tensors(ema, root=self._root) if os.path.lexists(ema) else None,
                 shards=shards,
             )
 
@@ -197,7 +210,7 @@ class CheckpointStore:
         self.finish()
         folder = self._folder_of(step)
         with _explain_damage(folder, remedy="delete this folder to select and average without it"):
-            return load_tensors(folder / "model.safetensors")
+            return load_tensors(folder / "model.safetensors", root=self._root)
 
     def candidates(self, progress: Progress, ema: Mapping[str, Tensor] | None) -> dict[str, dict[str, Tensor]]:
         """Return the last weights, the best by validation, the average of the last checkpoints (Vaswani et al., 2017,
@@ -224,7 +237,12 @@ class CheckpointStore:
         return _explain_damage(self._folder_of(step), remedy=resume)
 
     def _folder_of(self, step: int) -> Path:
-        return self.folder / f"{step:09d}"
+        return checkpoint_folder(self.folder, step)
+
+    @property
+    def _root(self) -> Path:
+        """Run folder, below which no folder of a checkpoint may be a link."""
+        return self.folder.parent
 
     def _remove_old(self, progress: Progress) -> None:
         earlier = [step for step in self._steps() if step < progress.step]

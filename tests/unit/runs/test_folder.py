@@ -305,3 +305,29 @@ def test_different_beam_sizes_of_validation_and_final_scores_are_noted():
         note = describe_validation(parse_experiment(tree))
         assert (note is not None) == is_noted
     assert "bleu during the training is that of beam size 1, and" in str(describe_validation(EXPERIMENT))
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "checkpoints/000000005", "metrics.jsonl", "tensorboard"])
+def test_training_in_a_folder_with_links_is_refused(tmp_path, folder, name):
+    outside = tmp_path / "outside"
+    (outside / ".mine.tmp").mkdir(parents=True)
+    (outside / "000000003").mkdir()
+    (outside / "000000003" / "optimizer.safetensors").touch()
+    (folder.path / name).parent.mkdir(parents=True)
+    (folder.path / name).symlink_to(outside)
+    message = rf"{name}: is a symbolic link; it may lead out of its folder. Copy its target here"
+    with pytest.raises(RunError, match=message), folder.locked():
+        pass
+    assert sorted(str(path.relative_to(outside)) for path in outside.rglob("*")) == [
+        ".mine.tmp",
+        "000000003",
+        "000000003/optimizer.safetensors",
+    ]
+
+
+def test_only_numbered_folders_are_checkpoints(tmp_path, folder):
+    for name in ("000000005", "1000000000", "²", "٣", "7", "0000000008", "1" * 200, "00000000²"):
+        (folder.checkpoints / name).mkdir(parents=True)
+    (folder.checkpoints / "000000009").touch()
+    (folder.checkpoints / "000000011").symlink_to(folder.checkpoints / "000000005")
+    assert folder.last_step() == 10**9

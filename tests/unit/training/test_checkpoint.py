@@ -1,5 +1,6 @@
 """Checkpoints: which are kept, their content, and errors of damaged ones."""
 
+import json
 from functools import partial
 from threading import Event
 
@@ -190,3 +191,53 @@ def test_fraction_of_a_training_is_that_of_its_first_limit():
     assert within.fraction_done(config, tokens_per_epoch=1000) == 0.75
     assert half.replace(step=200).fraction_done(config, tokens_per_epoch=1000) == 1.0
     assert Progress().fraction_done(config, tokens_per_epoch=1000) == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": -3},
+        {"step": 2**64},
+        {"position": {"epoch": -1, "batch": 0}},
+        {"position": {"epoch": "x"}},
+        {"position": [1]},
+        {"best": {"step": 3, "scores": {}}},
+        {"best": 7},
+        {"recent": 7},
+        {"tokens": None},
+        {"before_end": []},
+    ],
+)
+def test_progress_with_impossible_values_is_refused(checkpoints, change):
+    checkpoints.save(checkpoint(3))
+    checkpoints.finish()
+    path = checkpoints.folder / "000000003" / "progress.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
+    with pytest.raises(RunError, match="000000003: the checkpoint is damaged"):
+        checkpoints.load(3)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json", "ema.safetensors"])
+def test_linked_files_of_a_checkpoint_are_refused(tmp_path, checkpoints, name):
+    checkpoints.save(checkpoint(3))
+    checkpoints.finish()
+    path = checkpoints.folder / "000000003" / name
+    if path.exists():
+        path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match=rf"{name}: is a symbolic link"):
+        checkpoints.load(3)
+
+
+def test_linked_folders_hold_no_checkpoints(tmp_path, checkpoints):
+    checkpoints.save(checkpoint(3))
+    checkpoints.finish()
+    (checkpoints.folder / "000000005").symlink_to(checkpoints.folder / "000000003")
+    assert checkpoints.steps() == [3]
+    checkpoints.folder.rename(tmp_path / "outside")
+    checkpoints.folder.symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match="checkpoints: is a symbolic link"):
+        CheckpointStore(checkpoints.folder, keep=1)
+    for load in (checkpoints.load, checkpoints.weights, checkpoints.load_progress):
+        with pytest.raises(RunError, match="checkpoints: is a symbolic link"):
+            load(3)

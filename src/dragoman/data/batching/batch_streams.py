@@ -94,7 +94,11 @@ class EpochStream(Generic[_B]):
 
     def seek(self, position: Mapping[str, int]) -> None:
         """Go to a position that the same data and settings gave. Raises DataError if it does not exist."""
-        epoch, part, index = position["epoch"], position.get("part", 0), position["batch"]
+        match position:
+            case {"epoch": epoch, "batch": index}:
+                part = position.get("part", 0)
+            case _:
+                raise DataError("the checkpoint has no position in the data; train in a new run folder")
         self._enter(epoch, part)
         if not (0 <= part < self._parts.num_parts and 0 <= index < len(self._epoch)):
             where = f"epoch {epoch}" if part == 0 else f"part {part} of epoch {epoch}"
