@@ -119,7 +119,7 @@ def auto_configure_text(
     experiment = _parse(merge({"preset": SMALLEST_TEXT_PRESET}, tree), LanguageModelingConfig)
     assert isinstance(experiment.data, PlainTextConfig), "the caller gives text"
     report(READING_MESSAGE)
-    characters = sum(map(len, prepare_text(experiment.data).train.texts()))
+    characters = sum(map(len, prepare_text(experiment.data, report=report).train.texts()))
     split = Choice("data.valid_size", "the last tenth", "no validation text was given")
     return _apply_new(tree, experiment, text_choices(tree, experiment, characters, device), split)
 

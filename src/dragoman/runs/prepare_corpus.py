@@ -158,6 +158,7 @@ def _prepare(
         seed=experiment.training.seed,
         runner=config.engine,
         size=config.block_size,
+        report_progress=report,
     )
     report("preparing the tokenizer")
     if tokenizer is None:

@@ -60,7 +60,7 @@ def prepare_text_data(
     Raises DataError on unusable texts, and RunError if a corpus has changed since the run started.
     """
     report("reading the text")
-    prepared = prepare_text(data)
+    prepared = prepare_text(data, report=report)
     task.check_unchanged(prepared.fingerprints, folder)
     texts = prepared.train.texts
     tokenizer = task.load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(texts, config), report=report)

@@ -1,6 +1,6 @@
 """Running text for language models: training, validation and test parts, and their ids in memory-mapped stores."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, final
@@ -143,15 +143,15 @@ class PreparedText:
     """SHA-256 of every corpus file, by path."""
 
 
-def prepare_text(data: TextDataConfig) -> PreparedText:
-    """Read every corpus once and determine its parts.
+def prepare_text(data: TextDataConfig, *, report: Callable[[str], None] | None = None) -> PreparedText:
+    """Read every corpus once and determine its parts; `report` receives messages about the progress.
 
     Raises DataError if a corpus is unreadable or empty, or if the training or the held-out part is empty.
     """
     corpora = [corpus for corpus in (data.train, data.valid, data.test) if corpus is not None]
     for corpus in corpora:
         require_file(corpus.path)
-    warnings = ReadWarnings()
+    warnings = ReadWarnings(report=report)
     sizes = [_count_characters(corpus, warnings) for corpus in corpora]
 
     def whole(corpus: TextCorpus) -> DocumentRange:

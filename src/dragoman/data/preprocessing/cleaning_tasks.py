@@ -105,14 +105,15 @@ def once(path: Path, compute: Callable[[], Tree]) -> Tree:
     return _RESULT.read_json_object(path)
 
 
-def read_blocks(task: ReadTask) -> Tree:
+def read_blocks(task: ReadTask, *, report_progress: Callable[[str], None] | None = None) -> Tree:
     """Read a part of a corpus into blocks of pairs that pass the pair rules. Raises DataError as `read_corpus` does.
 
     Return its last line, the number of pairs of each block, the cleaning report and the warnings.
     """
 
     def read() -> Tree:
-        warnings, report = ReadWarnings(fingerprints=dict(task.fingerprints)), CleaningReport()
+        warnings = ReadWarnings(fingerprints=dict(task.fingerprints), report=report_progress)
+        report = CleaningReport()
         hashes = _Hashes(task, frozenset(task.held_out), report)
         examples, sizes = read_corpus(task.corpus, warnings), list[int]()
         while (first := next(examples, None)) is not None:

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, TypeVar, final
@@ -146,12 +147,19 @@ def prepare_data(
 
     def build(folder: Path) -> PreparedData:
         report("reading and cleaning the corpus")
-        with new_folder(folder) as partial:
-            cleaned = clean_in_blocks(settings, partial, fingerprints=fingerprints, seed=seed, runner=run_sequentially)
-            remove_intermediate_files(partial)
+        with new_folder(folder) as work:
+            cleaned = clean_in_blocks(
+                settings,
+                work,
+                fingerprints=fingerprints,
+                seed=seed,
+                runner=run_sequentially,
+                report_progress=report,
+            )
+            remove_intermediate_files(work)
             summary = {"format": _FORMAT, "format_version": _VERSION}
             summary |= {"notes": cleaned.notes, "report": cleaned.report.to_json(), "ends": cleaned.ends}
-            (partial / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+            (work / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
         return open_folder(folder)
 
     def open_folder(folder: Path) -> PreparedData:
@@ -274,14 +282,16 @@ def clean_in_blocks(
     seed: int,
     runner: TaskRunner,
     size: int = BLOCK_SIZE,
+    report_progress: Callable[[str], None] | None = None,
 ) -> ShardedTexts:
     """Read, clean and split the corpora into the folder `work`; completed steps in it are not repeated.
 
-    `fingerprints` holds the SHA-256 of the files, by path, and `size` is the number of pairs per block. Raises
-    DataError if a corpus is unreadable, is not that of its fingerprint, or too little of it is left.
+    `fingerprints` holds the SHA-256 of the files, by path, and `size` is the number of pairs per block.
+    `report_progress` receives the number of lines that this process has read. Raises DataError if a corpus is
+    unreadable, is not that of its fingerprint, or too little of it is left.
     """
     (work / "blocks").mkdir(parents=True, exist_ok=True)
-    warnings, held_out = ReadWarnings(fingerprints=dict(fingerprints)), set[int]()
+    warnings, held_out = ReadWarnings(fingerprints=dict(fingerprints), report=report_progress), set[int]()
     if settings.test is not None:
         TextStore.build(work / "test", _record_held_out(read_corpus(settings.test, warnings), held_out))
     notes = [] if settings.valid is None else _build_valid(settings.valid, work / "valid", warnings, held_out)
@@ -293,7 +303,8 @@ def clean_in_blocks(
         ReadTask(number, corpus, work / "blocks", *fixed, _known_content(corpus, fingerprints), size)
         for number, corpus in enumerate(chain.from_iterable(shards))
     ]
-    parts = runner(read_blocks, read_tasks)
+    is_here = runner is run_sequentially  # elsewhere the function cannot be called
+    parts = runner(partial(read_blocks, report_progress=report_progress) if is_here else read_blocks, read_tasks)
     lines = list(accumulate((part["lines"] for part in parts), initial=0))
     for part, before in zip(parts, lines, strict=False):
         report.merge(CleaningReport.from_json(part["report"]), before=before)

@@ -18,8 +18,9 @@ from dragoman.data.fingerprints import changed_file_error
 from dragoman.errors import DataError, MissingExtraError, describe_unreadable
 from dragoman.number_words import counted
 
-MAX_LINE_BYTES = 64 * 2**20
+MAX_LINE_BYTES = 16 * 2**20
 """Size above which a line is refused: the file is not text in lines."""
+LINES_PER_REPORT = 1_000_000
 SAMPLE = 100
 """Lines that are read to recognize a format."""
 MOST = 0.9
@@ -37,6 +38,10 @@ _MESSAGES: dict[WarningKind, str] = {
 }
 _C = TypeVar("_C", bound=Config)
 _BUFFER = 2**20
+_ZSTANDARD_PIECE = 2**10
+"""Compressed bytes that are decompressed at a time: a block of 4 bytes may give 128 KiB."""
+_ZSTANDARD_WINDOW = 2**27
+"""Greatest window of a .zst file in bytes, as in the program `zstd` without `--long=28` or more."""
 _BOM = b"\xef\xbb\xbf"
 _C1: dict[Encoding, re.Pattern[bytes]] = {
     "utf-8": re.compile(rb"\xc2[\x80-\x9f]"),
@@ -88,6 +93,8 @@ class ReadWarnings:
     """Locations of answers that were not at their offsets."""
     fingerprints: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each file, by path: known before, or of the bytes that were read up to its end."""
+    report: Callable[[str], None] | None = field(default=None, compare=False)
+    """Function that receives a message after each million lines."""
 
     def record_content(self, path: Path, fingerprint: str) -> None:
         """Record the fingerprint of what was read. Raises DataError if the file was recorded with another content."""
@@ -143,6 +150,8 @@ def read_stream_lines(
     """Yield what `read_lines` yields from an open stream, which messages call `name`."""
     warnings = ReadWarnings() if warnings is None else warnings
     for number, raw in enumerate(_raw_lines(stream, name), start=1):
+        if warnings.report is not None and not number % LINES_PER_REPORT:
+            warnings.report(f"reading {name}: {number:,} lines")
         yield number, _decode(raw, name, number, warnings, encoding)
 
 
@@ -241,9 +250,9 @@ def _decompress_zstandard(plain: BinaryIO) -> Iterator[bytes]:
         import zstandard
     except ImportError as error:
         raise MissingExtraError(feature="reading .zst files", extra="zstd") from error
-    frame = zstandard.ZstdDecompressor().decompressobj()
-    inside = False
-    while read := plain.read(_BUFFER // 8):
+    frames = zstandard.ZstdDecompressor(max_window_size=_ZSTANDARD_WINDOW)
+    frame, inside = frames.decompressobj(), False
+    while read := plain.read(_ZSTANDARD_PIECE):
         while read:
             try:
                 yield frame.decompress(read)
@@ -251,7 +260,7 @@ def _decompress_zstandard(plain: BinaryIO) -> Iterator[bytes]:
                 raise EOFError(str(error)) from error
             inside, read = not frame.eof, frame.unused_data
             if frame.eof:
-                frame = zstandard.ZstdDecompressor().decompressobj()
+                frame = frames.decompressobj()
     if inside:
         raise EOFError("the last frame has no end")
 

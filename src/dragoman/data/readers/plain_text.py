@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Literal, assert_never
 
 from pydantic import Field
@@ -10,9 +11,12 @@ from pydantic import Field
 from dragoman.data.readers.json_fields import get_text, read_objects
 from dragoman.data.readers.labeled import LabeledLines, LabeledTsv, read_labeled
 from dragoman.data.readers.line_reader import CorpusFile, ReadWarnings, read_lines
+from dragoman.errors import DataError
 
 PASSAGE_SIZE = 2**16
 """Characters after which a passage ends at the next line break."""
+MAX_PASSAGE_SIZE = 2**25
+"""Characters above which a passage that does not end is refused, because it is in memory: two of the longest lines."""
 
 Line = tuple[int, str]
 
@@ -60,9 +64,9 @@ def read_texts(corpus: TextCorpus, warnings: ReadWarnings | None = None) -> Iter
     warnings = ReadWarnings() if warnings is None else warnings
     match corpus:
         case TextFile(path=path, documents="file"):
-            return _passages(read_lines(path, warnings))
+            return _passages(read_lines(path, warnings), path)
         case TextFile(path=path, documents="blank_line"):
-            return _between_blank_lines(read_lines(path, warnings))
+            return _between_blank_lines(read_lines(path, warnings), path)
         case TextFile(path=path):
             return (Passage(text, number, is_first=True) for number, text in read_lines(path, warnings) if text.strip())
         case TextJsonl():
@@ -74,10 +78,10 @@ def read_texts(corpus: TextCorpus, warnings: ReadWarnings | None = None) -> Iter
             assert_never(corpus)
 
 
-def _between_blank_lines(numbered: Iterator[Line]) -> Iterator[Passage]:
+def _between_blank_lines(numbered: Iterator[Line], path: Path) -> Iterator[Passage]:
     for blank, document in groupby(numbered, key=lambda line: not line[1].strip()):
         if not blank:
-            yield from _without_last_line_feed(_passages(document))
+            yield from _without_last_line_feed(_passages(document, path))
 
 
 def _from_objects(corpus: TextJsonl, warnings: ReadWarnings) -> Iterator[Passage]:
@@ -87,20 +91,26 @@ def _from_objects(corpus: TextJsonl, warnings: ReadWarnings) -> Iterator[Passage
             text = text.replace("\r\n", "\n")
             warnings.record(corpus.path, "crlf", number)
         if text.strip():
-            yield from _without_last_line_feed(_passages((number, line) for line in text.split("\n")))
+            yield from _without_last_line_feed(_passages(((number, line) for line in text.split("\n")), corpus.path))
 
 
-def _passages(numbered: Iterable[Line]) -> Iterator[Passage]:
-    """Yield the passages of one document."""
+def _passages(numbered: Iterable[Line], path: Path) -> Iterator[Passage]:
+    """Yield the passages of one document. Raises DataError if a passage has no place where it could end."""
     lines: list[str] = []
-    first, size, begins = 0, 0, True
+    first, size, length, begins = 0, 0, 0, True
     for number, line in numbered:
         if size >= PASSAGE_SIZE and any(map(str.isalnum, line)):
             yield Passage("".join(lines), first, begins)
-            lines, size, begins = [], 0, False
+            lines, size, length, begins = [], 0, 0, False
         if not lines:
             first = number
-        lines.append(f"{line}\n")
+        lines.append(f"{line}\n" if line else "\n")  # one object for all empty lines
+        length += len(line) + 1
+        if length > MAX_PASSAGE_SIZE:
+            raise DataError(
+                f"{path}:{number}: lines {first:,} to {number:,} have {length:,} characters and no place to cut them: "
+                "they are blank, or without letters and digits; remove them"
+            )
         if size or line.strip():  # no passage is blank
             size += len(line) + 1
     if lines:

@@ -22,6 +22,8 @@ from dragoman.data.readers.line_reader import CorpusFile, ReadWarnings, open_bin
 from dragoman.errors import DataError
 
 Mismatch = Literal["refuse", "skip"]
+MAX_SQUAD_BYTES = 256 * 2**20
+"""Size above which a SQuAD file, which is read at once, is refused; SQuAD 2.0 has 42 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,14 @@ def read_questions(corpus: QuestionCorpus, warnings: ReadWarnings | None = None)
 def _read_squad(corpus: SquadFile, warnings: ReadWarnings) -> Iterator[Question]:
     with open_binary(corpus.path, warnings) as stream:
         try:
-            content = stream.read()
+            content = stream.read(MAX_SQUAD_BYTES + 1)
         except (EOFError, OSError) as error:
             raise read_error(str(corpus.path), error) from error
+    if len(content) > MAX_SQUAD_BYTES:
+        raise DataError(
+            f"{corpus.path}: larger than {MAX_SQUAD_BYTES:,} bytes of JSON, which is read at once. Give the questions "
+            "as JSON lines, one object per line."
+        )
     tree = parse_object(content, str(corpus.path))
     articles = list(get_objects(tree, "data", str(corpus.path)))
     first, last = corpus.articles or (1, len(articles))

@@ -5,11 +5,13 @@ import gzip
 import io
 import lzma
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 import zstandard
 
+from dragoman.data.readers import line_reader
 from dragoman.data.readers.line_reader import MAX_LINE_BYTES, ReadWarnings, read_lines, read_stream_lines
 from dragoman.errors import DataError, MissingExtraError
 
@@ -172,8 +174,31 @@ def test_endless_line_is_refused(tmp_path):
         file.write(b"short\n")
         for _ in range(MAX_LINE_BYTES // 2**20 + 1):
             file.write(b"x" * 2**20)
-    with pytest.raises(DataError, match=r"a\.gz:2: line longer than 67,108,864 bytes"):
+    with pytest.raises(DataError, match=r"a\.gz:2: line longer than 16,777,216 bytes"):
         texts(path)
+
+
+def test_small_file_of_much_text_is_read_in_little_memory(tmp_path):
+    """A .zst file of 18 KB holds 128 MB."""
+    path, writer = tmp_path / "a.zst", zstandard.ZstdCompressor(level=1)
+    with path.open("wb") as file, writer.stream_writer(file) as stream:
+        for _ in range(128):
+            stream.write((b"x" * (2**16 - 1) + b"\n") * 16)
+    assert path.stat().st_size < 2**15
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_lines(path)) == 2048
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40 * 2**20
+
+
+def test_progress_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(line_reader, "LINES_PER_REPORT", 7)
+    path, reports = written(tmp_path, "a.gz", gzip.compress(b"\n" * 23)), list[str]()
+    assert len(texts(path, ReadWarnings(report=reports.append))) == 23
+    assert reports == [f"reading {path}: {number} lines" for number in (7, 14, 21)]
 
 
 def test_file_is_closed_when_reading_stops(tmp_path, monkeypatch):

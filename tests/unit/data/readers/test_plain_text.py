@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from dragoman.config import Config, parse
+from dragoman.data.readers import plain_text
 from dragoman.data.readers.labeled import LabeledLines, LabeledTsv
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.plain_text import PASSAGE_SIZE, Passage, TextCorpus, TextFile, TextJsonl, read_texts
@@ -45,6 +46,18 @@ def test_blank_lines_separate_documents(tmp_path):
         Passage(" It plays .\n\tIt barks .", 4, is_first=True),
         Passage("A cat .", 8, is_first=True),
     ]
+
+
+@pytest.mark.parametrize("line", ["", "...", " "])
+@pytest.mark.parametrize("documents", ["file", "blank_line"])
+def test_passage_without_end_is_refused(tmp_path, monkeypatch, line, documents):
+    monkeypatch.setattr(plain_text, "MAX_PASSAGE_SIZE", 2**18)
+    corpus = text_file(tmp_path, f"{line}\n" * 2**18 + "a dog\n", documents=documents)
+    if documents == "blank_line" and not line.strip():
+        assert [passage.text for passage in read_texts(corpus)] == ["a dog"]
+        return
+    with pytest.raises(DataError, match=r"a\.txt:[0-9]+: lines 1 to [0-9,]+ have 262,1[0-9]+ characters and no place"):
+        list(read_texts(corpus))
 
 
 def test_each_line_may_be_a_document(tmp_path):

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from dragoman.config import Config, parse
+from dragoman.data.readers import qa
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.qa import (
     AnswerSpan,
@@ -52,6 +53,15 @@ def test_answers_have_offsets(tmp_path):
         "q1", "Wer spielt?", CONTEXT, (AnswerSpan("Hunde", 5), AnswerSpan("spielen", start)), place
     )
     assert found.accepted_answers == ("Hunde", "spielen")
+
+
+def test_huge_file_is_refused(tmp_path, monkeypatch):
+    corpus = squad(tmp_path, article(asked(("Hunde", 5))))
+    monkeypatch.setattr(qa, "MAX_SQUAD_BYTES", 99)
+    with pytest.raises(
+        DataError, match=r"dev\.json\.gz: larger than 99 bytes of JSON.* Give the questions as JSON lines"
+    ):
+        list(read_questions(corpus))
 
 
 def test_squad_2_has_unanswerable_questions(tmp_path):
