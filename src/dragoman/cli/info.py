@@ -9,6 +9,7 @@ from rich.text import Text
 from dragoman.cli.options import RunArgument
 from dragoman.cli.table_output import PlainConsole, build_table
 from dragoman.cli.verb_command import Outcome
+from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig
 from dragoman.number_words import counted
 
@@ -30,16 +31,18 @@ def info(run: RunArgument) -> Outcome:
     from dragoman.runs.folder import RunFolder, scoring_command
 
     folder = RunFolder(run)
-    settings, tokenizer, exported = folder.read_raw_config(), folder.read_tokenizer(), folder.read_export()
+    settings, tokenizer, exported = folder.read_complete_config(), folder.read_tokenizer(), folder.read_export()
     model, result = read_model_summary(folder), folder.read_scores()
     weight_bytes = folder.weights.stat().st_size if exported else FLOAT32_BYTES * model.parameters
-    decoding = DecodingConfig(**settings["decoding"]).describe() if "decoding" in settings else None
+    decoding = None
+    if "decoding" in settings:
+        decoding = parse(DecodingConfig, settings["decoding"], where=f"{folder.config}: decoding").describe()
     facts: dict[str, Any] = {
         "run": run.name,
         "task": settings.get("task", "translation"),
         "compute_type": exported.get("compute_type", "float32"),
         "trained": folder.weights.exists(),
-        "unfinished": None if folder.is_finished() else _describe_progress(folder, settings.get("training", {})),
+        "unfinished": None if folder.is_finished() else _describe_progress(folder, settings["training"]),
         "model": settings["model"],
         "vocabulary": {"source": len(tokenizer.source), "target": len(tokenizer.target), "shared": tokenizer.shared},
         "parameters": {**model.parts, "total": model.parameters},

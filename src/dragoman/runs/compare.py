@@ -4,14 +4,16 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from dragoman import runs
-from dragoman.config_trees import Tree
+from dragoman.config_trees import Tree, get_value
 from dragoman.data.splits import TEXT_VALID_SHARE
 from dragoman.runs.folder import RunFolder
 from dragoman.training.callbacks import METRICS
@@ -44,12 +46,16 @@ class ModelSummary:
         return sum(self.parts.values())
 
 
+_SUMMARY = TypeAdapter(ModelSummary)
+
+
 def read_model_summary(folder: RunFolder) -> ModelSummary:
     """Return the summary that the training stored, or else build the model, which imports PyTorch."""
     stored = folder.read_scores().get("model")
-    if isinstance(stored, dict) and stored.keys() == {one.name for one in fields(ModelSummary)}:
-        return ModelSummary(**stored)
-    summary: ModelSummary = runs.summarize_model(folder)
+    try:
+        return _SUMMARY.validate_python(stored)
+    except ValidationError:  # of a version that stored other facts
+        summary: ModelSummary = runs.summarize_model(folder)
     return summary
 
 
@@ -99,7 +105,7 @@ class RunSummary:
 def summarize_run(path: Path) -> RunSummary:
     """Collect the facts of a run. Raises RunError if the folder is no run, DataError if its tokenizer is missing."""
     folder = RunFolder(path)
-    settings, model, result = folder.read_raw_config(), read_model_summary(folder), folder.read_scores()
+    settings, model, result = folder.read_complete_config(), read_model_summary(folder), folder.read_scores()
     texts = {name: _corpus_fingerprint(name, folder) for name in result.get("scores", {})}
     return RunSummary(
         run=str(path),
@@ -159,12 +165,12 @@ def _corpus_fingerprint(name: str, folder: RunFolder) -> str:
 
     The fingerprint is empty if several corpus files have the same name, because the run knows their names only.
     """
-    settings, environment = folder.read_raw_config(), folder.read_environment()
-    data = settings.get("data", {})
+    settings, environment = folder.read_complete_config(), folder.read_environment()
+    data = settings["data"]
     corpora = environment.get("corpora", [])
     names = [Path(path).name for path in _corpus_paths(data.get(name))]
     own = [one for one in corpora if not names or any(fnmatch(one["file"], pattern) for pattern in names)]
-    if len({one["file"] for one in own}) < len(own) or data.get("train", {}).get("kind") == "prepared":
+    if len({one["file"] for one in own}) < len(own) or get_value(data, "train.kind") == "prepared":
         return ""
     facts = [*(one["sha256"] for one in own), *([] if names else _split_facts(settings, environment.get("seed")))]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
@@ -183,7 +189,7 @@ def _corpus_paths(corpus: object) -> Iterator[str]:
     """Yield the text files of a corpus."""
     for key, value in corpus.items() if isinstance(corpus, dict) else ():
         if key in ("source", "target", "path"):
-            yield from [value] if isinstance(value, str) else map(str, value or ())
+            yield from [value] if isinstance(value, str) else map(str, value if isinstance(value, list) else ())
 
 
 def _median_speed(folder: RunFolder) -> float | None:

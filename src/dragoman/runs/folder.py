@@ -9,12 +9,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from pydantic import ValidationError
+
 from dragoman import runs
 from dragoman.atomic_files import write_atomically
 from dragoman.checksums import is_sealed, seal
+from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.errors import ConfigError, RunError, quote, shorten, suggest_path
+from dragoman.errors import ConfigError, RunError, quote, shorten, shorten_text, suggest_path
+from dragoman.runs.record_schemas import ConfigRecord, EnvironmentRecord, ExportRecord, Record, ScoresRecord
 from dragoman.training.checkpoint_folders import checkpoint_steps
 from dragoman.untrusted_files import LINK_REMEDY, MEBIBYTE, FileKind
 from dragoman.yaml_files import RUN_CONFIG, read_yaml, to_yaml
@@ -193,6 +197,18 @@ class RunFolder:
         self.check()
         return without_format(read_yaml(self.config, RUN_CONFIG), where=str(self.config))
 
+    def read_complete_config(self) -> Tree:
+        """Return the configuration with its sections; an incomplete one is completed, which imports PyTorch.
+
+        Raises ConfigError if it is invalid.
+        """
+        tree = self.read_raw_config()
+        try:
+            ConfigRecord.model_validate(tree)
+        except ValidationError:
+            return self.read_config().model_dump(mode="json")
+        return tree
+
     def expected_workers(self) -> int:
         """Return the number of workers that continuing this run takes, 1 if unknown or more than the cores here."""
         if self.is_finished():
@@ -222,11 +238,11 @@ class RunFolder:
         return tokenizer
 
     def read_environment(self) -> dict[str, Any]:
-        return _read_json(self.environment)
+        return _read_record(self.environment, EnvironmentRecord)
 
     def read_export(self) -> dict[str, Any]:
         """Return the compute type and origin of an exported model; an empty mapping for a run."""
-        return _read_json(self.export)
+        return _read_record(self.export, ExportRecord)
 
     def training_fingerprints(self) -> set[str]:
         """Return the SHA-256 of each file that the run was trained on, as far as they are recorded."""
@@ -241,7 +257,7 @@ class RunFolder:
         }
 
     def read_scores(self) -> dict[str, Any]:
-        return _read_json(self.scores)
+        return _read_record(self.scores, ScoresRecord)
 
 
 def scoring_command(task: str, run: str | Path) -> str | None:
@@ -289,5 +305,15 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    return _RECORD.read_json_object(path) if os.path.lexists(path) else {}
+def _read_record(path: Path, schema: type[Record]) -> dict[str, Any]:
+    """Return the content of a JSON file with the keys of a schema; an empty mapping without the file."""
+    if not os.path.lexists(path):
+        return {}
+    tree = _RECORD.read_json_object(path)
+    try:
+        schema.model_validate(tree)
+    except ValidationError as error:
+        found = error.errors()[0]
+        key = ".".join(map(str, found["loc"]))
+        raise _RECORD.damaged(path, f"{shorten_text(key)} {describe_rule(found)}") from error
+    return tree

@@ -12,7 +12,7 @@ from dragoman.config import parse
 from dragoman.config_trees import Tree
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding import DecodingConfig
-from dragoman.errors import ConfigError, DataError, RunError, quote, warn
+from dragoman.errors import ConfigError, DataError, RunError, quote, shorten, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
 from dragoman.inference.chat_template import ChatTemplate
@@ -249,11 +249,13 @@ def load_cpu_backend(
         tree = _raw_config(folder)
         stored = folder.read_export().get("compute_type", "float32")
         if stored not in get_args(ComputeType):
-            raise RunError(f"{folder.export}: compute_type = {stored} does not exist. Restore the original file.")
+            raise RunError(
+                f"{folder.export}: compute_type = {shorten(stored)} does not exist. Restore the original file."
+            )
         reason, is_expected = _reason_against_cpu_backend(tree, device)
         if reason is None:
             return _build_on_cpu(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
-    except (AttributeError, KeyError, RuntimeError, TypeError):
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError):
         folder.read_config()  # raises a clear error if the configuration is invalid
         raise
     if compute_type in ("bfloat16", "int8"):

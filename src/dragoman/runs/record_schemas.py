@@ -1,0 +1,70 @@
+"""Schemas of the files in a run folder that are read without PyTorch: scores, environment, origin and configuration.
+
+The files may be damaged or made by someone else, so their readers rely on these types only. Other keys are kept.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+
+
+class Record(BaseModel):
+    """Base class of schemas, which convert no text to numbers."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class _Score(Record):
+    metric: str
+    value: float
+    signature: str
+    higher_is_better: bool
+
+
+class ScoresRecord(Record):
+    """Schema of scores.json."""
+
+    weights: str
+    seconds: NonNegativeFloat
+    steps: NonNegativeInt
+    tokens: NonNegativeInt
+    scores: dict[str, list[_Score]]
+    model: dict[str, Any] | None = None
+
+
+class _Corpus(Record):
+    file: str
+    sha256: str
+
+
+class EnvironmentRecord(Record):
+    """Schema of environment.json."""
+
+    corpora: list[_Corpus] = []
+    tokenizer: str | None = None
+
+
+class ExportRecord(Record):
+    """Schema of export.json."""
+
+    run: str | None = None
+    compute_type: str | None = None
+
+
+class _Model(Record):
+    kind: str
+
+
+class _Training(Record):
+    max_steps: NonNegativeInt | None = None
+    max_epochs: NonNegativeInt | None = None
+
+
+class ConfigRecord(Record):
+    """Schema of a complete config.yaml, as far as it is read without PyTorch."""
+
+    task: str = "translation"
+    model: _Model
+    data: dict[str, Any]
+    training: _Training
+    decoding: dict[str, Any] = {}
