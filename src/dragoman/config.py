@@ -13,13 +13,18 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from annotated_types import Le, Lt
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticKnownError
 
 from dragoman.config_errors import Hint, explain, no_hint
 from dragoman.config_keys import alternatives, is_config, kinds_of, list_members, tag_of
 from dragoman.config_trees import Tree, as_group, merge, nest
 from dragoman.errors import ConfigError, shorten_text
 from dragoman.yaml_files import MAX_DEPTH, YamlError, parse_yaml
+
+MAX_NUMBER = 1_000_000_000
+"""Maximum of every setting without a maximum of its own: a greater one asks for more than any machine has."""
 
 
 class Config(BaseModel):
@@ -40,6 +45,15 @@ class Config(BaseModel):
                 raise ConfigError(*explain(type(self), error, where=type(self).__name__)) from error
 
         __init__.__pydantic_base_init__ = True  # so that pydantic validates groups in groups without a call
+
+    @field_validator("*")
+    @classmethod
+    def _check_maximum(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, int | float) and abs(value) > MAX_NUMBER and info.field_name is not None:
+            bounds = cls.model_fields[info.field_name].metadata
+            if not any(isinstance(bound, Le | Lt) for bound in bounds):
+                raise PydanticKnownError("less_than_equal", {"le": MAX_NUMBER})
+        return value
 
     @model_validator(mode="before")
     @classmethod
@@ -135,6 +149,6 @@ def parse(
     although they are not part of the tree.
     """
     try:
-        return kind.model_validate(dict(tree))
+        return kind.model_validate(dict(tree) if isinstance(tree, Mapping) else tree)
     except ValidationError as error:
         raise ConfigError(*explain(kind, error, where=where, hint=hint, also=also)) from error

@@ -126,7 +126,7 @@ def _describe_group(key: str, group: Any) -> str:
     if len(kinds) > 1:
         return f"expected one of {', '.join(kinds)}, or a mapping, such as {{kind: {kinds[0]}}}"
     keys = list(group.model_fields) if is_config(group) else []
-    return f"is a group of settings. Set one of its keys: {', '.join(f'{key}.{name}' for name in keys)}."
+    return f"is a group of settings. Set one of its keys: {', '.join(f'{key}.{name}'.lstrip('.') for name in keys)}."
 
 
 _TYPES = {

@@ -15,11 +15,15 @@ from dragoman.errors import DataError, RunError
 from dragoman.models.weight_quantization import load_arrays, save_arrays
 from dragoman.models.weight_storage import load_tensors, save_tensors
 
-NAMES = {"a.weight", "b"}
+NAMES = {"a.weight", "b", "b_scale"}
 
 
 def arrays():
-    return {"a.weight": np.arange(10, dtype=np.float32).reshape(2, 5), "b": np.array([1, -2, 3], dtype=np.int8)}
+    return {
+        "a.weight": np.arange(10, dtype=np.float32).reshape(2, 5),
+        "b": np.array([[1, -2, 3]], dtype=np.int8),
+        "b_scale": np.array([0.5], dtype=np.float32),
+    }
 
 
 def save_as_tensors(path, arrays):

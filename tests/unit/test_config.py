@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
-from dragoman.config import Config, override, parse
+from dragoman.config import MAX_NUMBER, Config, override, parse
 from dragoman.config_keys import alternatives, kinds_of
 from dragoman.config_trees import get_value, merge
 from dragoman.errors import ConfigError, shorten_text
@@ -377,17 +377,28 @@ def test_yaml_has_declaration_order_and_defaults():
     assert "  out: runs/x" in text
 
 
+@pytest.mark.parametrize("number", [MAX_NUMBER + 1, -MAX_NUMBER - 1, 2**64, 10**399, 1e300], ids=lambda n: str(n)[:9])
+def test_every_number_has_a_maximum(number):
+    phase = {"kind": "cosine", "rate": number}
+    for tree in ({"seed": number}, {"training": {"warmup": number}}, {"training": {"phases": [phase]}}):
+        [line] = complaints(tree)
+        assert "must be" in line
+        assert len(line) < 200
+    with pytest.raises(ConfigError, match="is a group of settings. Set one of its keys: name,"):
+        parse(Whole, "abc", where="config.yaml")  # type: ignore[arg-type]
+
+
 # PyYAML folds the line breaks of other scripts (NEL, LS, PS) into LF; they have no place in a configuration.
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029"))
 configurations = st.builds(
     Whole,
     name=words,
-    seed=st.integers(-(2**63), 2**64 - 1),
+    seed=st.integers(-MAX_NUMBER, MAX_NUMBER),
     training=st.builds(
         Training,
         schedule=st.one_of(
-            st.builds(Constant, rate=st.just("auto") | st.floats(allow_nan=False, allow_infinity=False)),
-            st.builds(Cosine, rate=st.floats(allow_nan=False, allow_infinity=False), steps=st.integers(1, 2**64 - 1)),
+            st.builds(Constant, rate=st.just("auto") | st.floats(-MAX_NUMBER, MAX_NUMBER)),
+            st.builds(Cosine, rate=st.floats(-MAX_NUMBER, MAX_NUMBER), steps=st.integers(1, MAX_NUMBER)),
         ),
         phases=st.lists(st.builds(Cosine), max_size=3),
     ),

@@ -13,6 +13,8 @@ from dragoman.option_synonyms import describe_unknown_option
 
 MAX_BEAM_SIZE = 1000
 """Hypotheses per beam; more need minutes per sentence and are no better, so that a service can pass the option on."""
+MAX_LENGTH = 100_000
+"""Maximum of the length limits: a translation of a book."""
 MAX_LENGTH_PENALTY = 20.0
 """Largest exponent of a length penalty; all scores stay normal numbers of float64 up to it."""
 DEFAULT_PENALTIES = {"average": 1.0, "gnmt": 0.6, "none": 0.0}
@@ -70,8 +72,8 @@ class DecodingConfig(_StrictConfig):
     mbr_temperature: Real = Field(
         default=1.0, ge=0.01, le=100, description="divides log-probabilities for mbr; higher is closer to uniform"
     )
-    min_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
-    max_length: PositiveInt = Field(default=2000, description="most tokens of an output, for any source")
+    min_length: int = Field(default=0, ge=0, le=MAX_LENGTH, description="fewest tokens of an output")
+    max_length: PositiveInt = Field(default=2000, le=MAX_LENGTH, description="most tokens of an output, for any source")
     max_length_ratio: Real = Field(default=2.0, ge=0, description="most output tokens per source token")
     max_length_offset: int = Field(default=20, ge=0, description="added to max_length_ratio times the source length")
     allow_unk: bool = Field(default=True, description="allow the unknown symbol in outputs")
@@ -142,7 +144,7 @@ class SamplingConfig(_StrictConfig):
     typical_p: Real | None = Field(
         default=None, gt=0, le=1, description="sample from the most typical tokens with this total probability; 1: off"
     )
-    min_length: int = Field(default=0, ge=0, description="fewest tokens of an output")
+    min_length: int = Field(default=0, ge=0, le=MAX_LENGTH, description="fewest tokens of an output")
     allow_unk: bool = Field(default=False, description="allow the unknown symbol in outputs")
     seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the random numbers")
 
@@ -176,8 +178,8 @@ class SamplingConfig(_StrictConfig):
 class AnswerConfig(_StrictConfig):
     """Choice of answers."""
 
-    n_best: PositiveInt = Field(default=1, description="answers returned per question, best first")
-    max_answer_length: PositiveInt = Field(default=30, description="most tokens of an answer")
+    n_best: PositiveInt = Field(default=1, le=MAX_BEAM_SIZE, description="answers returned per question, best first")
+    max_answer_length: PositiveInt = Field(default=30, le=MAX_LENGTH, description="most tokens of an answer")
     no_answer_threshold: Real | None = Field(
         default=None,
         description="return no answer where its log-probability exceeds that of the best answer by more than this; "

@@ -30,6 +30,10 @@ Row = dict[str, str | float | bool | None]
 """Plain data for JSON and tables."""
 
 
+MAX_ORDER = 20
+"""Maximum length of n-grams: counting takes time in proportion."""
+
+
 class Bleu(Config):
     """BLEU (Papineni et al., 2002), as sacreBLEU defines it (Post, 2018)."""
 
@@ -39,7 +43,7 @@ class Bleu(Config):
     smoothing: Literal["exp", "floor", "add-k", "none"] = Field(
         default="exp", description="Smoothing of n-gram orders without a match."
     )
-    order: int = Field(default=4, ge=1, description="The longest n-gram.")
+    order: int = Field(default=4, ge=1, le=MAX_ORDER, description="The longest n-gram.")
 
 
 class Chrf(Config):
@@ -47,7 +51,7 @@ class Chrf(Config):
 
     kind: Literal["chrf"] = "chrf"
     lowercase: bool = Field(default=False, description="Compare in lower case.")
-    order: int = Field(default=6, ge=1, description="The longest character n-gram.")
+    order: int = Field(default=6, ge=1, le=MAX_ORDER, description="The longest character n-gram.")
     beta: int = Field(default=2, ge=1, description="Weight of recall relative to precision.")
 
 
@@ -56,7 +60,7 @@ class ChrfPlusPlus(Config):
 
     kind: Literal["chrf++"] = "chrf++"
     lowercase: bool = Field(default=False, description="Compare in lower case.")
-    order: int = Field(default=6, ge=1, description="The longest character n-gram.")
+    order: int = Field(default=6, ge=1, le=MAX_ORDER, description="The longest character n-gram.")
     beta: int = Field(default=2, ge=1, description="Weight of recall relative to precision.")
 
 

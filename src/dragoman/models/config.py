@@ -18,6 +18,8 @@ CombineMode = Literal["add", "concatenate"]
 KeptHeads = tuple[tuple[int, ...], ...]
 """Indices of the remaining heads, one list per layer."""
 TREE_MAX_DISTANCE = 16
+MAX_LAYERS = 256
+"""Maximum number of blocks of a stack: building one takes milliseconds, whatever its size."""
 
 
 class SinusoidalConfig(Config):
@@ -253,8 +255,8 @@ class EncoderDecoderConfig(TransformerConfig):
 
     supports_tree_positions: ClassVar[bool] = True
     kind: Literal["encoder_decoder"] = "encoder_decoder"
-    encoder_layers: PositiveInt = Field(default=6, description="number of encoder blocks")
-    decoder_layers: PositiveInt = Field(default=6, description="number of decoder blocks")
+    encoder_layers: PositiveInt = Field(default=6, le=MAX_LAYERS, description="number of encoder blocks")
+    decoder_layers: PositiveInt = Field(default=6, le=MAX_LAYERS, description="number of decoder blocks")
     attention: EncoderDecoderAttentionConfig = EncoderDecoderAttentionConfig()
     tie_embeddings: Literal["all", "target", "none"] = Field(
         default="all", description="tie the output projection to both embeddings (all), to the target's, or to none"
@@ -270,7 +272,7 @@ class DecoderOnlyConfig(TransformerConfig):
     """A decoder-only Transformer."""
 
     kind: Literal["decoder_only"] = "decoder_only"
-    num_layers: PositiveInt = Field(default=6, description="number of blocks")
+    num_layers: PositiveInt = Field(default=6, le=MAX_LAYERS, description="number of blocks")
     attention: SelfAttentionConfig = SelfAttentionConfig()
     tie_embeddings: bool = Field(default=True, description="tie the output projection to the embedding")
 
@@ -282,7 +284,7 @@ class EncoderOnlyConfig(TransformerConfig):
     """An encoder-only Transformer."""
 
     kind: Literal["encoder_only"] = "encoder_only"
-    num_layers: PositiveInt = Field(default=6, description="number of blocks")
+    num_layers: PositiveInt = Field(default=6, le=MAX_LAYERS, description="number of blocks")
     attention: SelfAttentionConfig = SelfAttentionConfig()
     num_segments: PositiveInt = Field(
         default=1, description="segments with embeddings of their own, such as question and context"

@@ -1,16 +1,43 @@
-"""Initial weights of a model: tied embeddings, linear maps and recurrent gates."""
+"""Initial weights of a model: tied embeddings, linear maps and recurrent gates; models without numbers."""
 
 import math
-from typing import Literal, assert_never
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Literal, assert_never
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from dragoman.errors import ConfigError
 from dragoman.nn.attention import MultiHeadAttention
 
 TieEmbeddings = Literal["all", "target", "none"]
 """Embeddings that share the weight of the output projection (Press and Wolf, 2017)."""
+RANDOM_FUNCTIONS: Final = frozenset((nn.init.normal_, nn.init.uniform_, Tensor.normal_, Tensor.uniform_))
+
+
+class _SkipRandomInit(TorchFunctionMode):
+    """Leaves tensors unchanged instead of filling them with random numbers.
+
+    For tensors on the meta device PyTorch would import 800 modules of symbolic shapes, in order to fill nothing.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func in RANDOM_FUNCTIONS:
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
+
+
+@contextmanager
+def without_numbers() -> Iterator[torch.device]:
+    """Build models in the block on the meta device, which it yields: shapes without numbers."""
+    device = torch.device("meta")
+    with device, _SkipRandomInit():
+        yield device
 
 
 def build_tied_embeddings(

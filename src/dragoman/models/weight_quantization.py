@@ -15,16 +15,13 @@ import numpy as np
 from dragoman.array_types import Float32, Int8, UInt16
 from dragoman.atomic_files import write_atomically
 from dragoman.checksums import with_checksum
-from dragoman.safetensors_files import WEIGHTS, read_arrays
+from dragoman.models.weight_validation import FORMATS, SCALE_SUFFIX, Shapes, check_headers, check_values
+from dragoman.safetensors_files import WEIGHTS, allocate_array, open_safetensors
 
 ComputeType = Literal["float32", "bfloat16", "int8"]
 """Number format of the matrix products of a model."""
 
 Arrays = dict[str, np.ndarray]
-SCALE_SUFFIX = "_scale"
-"""Suffix of the name of the scales of an int8 array."""
-_FORMATS = {"float32": "F32", "uint16": "BF16", "int8": "I8"}
-"""Number formats of safetensors by that of the array."""
 
 
 def quantize_weights(arrays: Mapping[str, np.ndarray], compute: ComputeType) -> Arrays:
@@ -80,15 +77,22 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     header, end = {}, 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
-        header[name] = {"dtype": _FORMATS[array.dtype.name], "shape": array.shape, "data_offsets": [start, end]}
+        header[name] = {"dtype": FORMATS[array.dtype.name], "shape": array.shape, "data_offsets": [start, end]}
     words = json.dumps(header).encode()
     content = b"".join([struct.pack("<Q", len(words)), words, *(one.tobytes() for one in arrays.values())])
     write_atomically(path, *with_checksum(content))
 
 
-def load_arrays(path: Path) -> Arrays:
-    """Read a safetensors file. Raises RunError if it is missing or damaged."""
-    return read_arrays(path, WEIGHTS)
+def load_arrays(path: Path, shapes: Shapes | None = None) -> Arrays:
+    """Read the weights of a model. Raises RunError if they are missing, damaged or not finite.
+
+    `shapes` are those of the parameters of the model; other names and shapes are an error before memory is allocated.
+    """
+    with open_safetensors(path, WEIGHTS) as file:
+        check_headers(file.tensors, shapes, where=str(path))
+        arrays = file.read(allocate_array)
+    check_values(arrays, where=str(path))
+    return arrays
 
 
 def _is_large(name: str, array: np.ndarray) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from dragoman.atomic_files import write_atomically
 from dragoman.checksums import with_checksum
 from dragoman.errors import RunError
+from dragoman.models.weight_validation import check_shapes
 from dragoman.safetensors_files import WEIGHTS, TensorHeader, open_safetensors
 
 
@@ -18,17 +19,18 @@ def get_weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
 
 
+def parameter_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every parameter by its first name."""
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+
+
 def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str = "these weights") -> None:
-    """Copy tensors into the parameters of a model. Raises RunError if names or shapes differ."""
+    """Copy tensors into the parameters of a model. Raises RunError if names, shapes or number formats differ."""
+    check_shapes({name: tuple(one.shape) for name, one in tensors.items()}, parameter_shapes(model), where=where)
     own = dict(model.named_parameters())
-    missing, unknown = own.keys() - tensors.keys(), tensors.keys() - own.keys()
-    reshaped = {name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape}
-    for names, problem in ((missing, "lacks"), (unknown, "has an unknown"), (reshaped, "has another shape of")):
-        if names:
-            raise RunError(
-                f"{where}: {problem} {min(names)}; the weights belong to another configuration. "
-                "Use the config.yaml they were trained with"
-            )
+    for name, parameter in own.items():
+        if tensors[name].dtype != parameter.dtype:
+            raise RunError(f"{where}: {name} is {tensors[name].dtype}, and the model has {parameter.dtype}")
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(place_like(tensors[name], parameter))

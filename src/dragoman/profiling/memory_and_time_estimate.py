@@ -1,21 +1,21 @@
 """Parameters, operations and memory of a model, and the training time they imply."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import nn
 
-from dragoman.array_types import SourceFeatures
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer
-from dragoman.models.protocols import Decoder, needs_source_features, source_arguments
+from dragoman.models.protocols import Decoder
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.models.task_heads import DecoderOnlyBackbone, ModelWithHead
+from dragoman.models.weight_initialization import without_numbers
+from dragoman.nn.blocks import DecoderBlock
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import RunFiles, TaskData
@@ -26,7 +26,6 @@ from dragoman.training.losses import RDropConfig
 EFFICIENCY: Final = 0.35
 """Fraction of the measured speed of large products that training reaches (measured on a CPU)."""
 FLOAT32_BYTES: Final = 4
-RANDOM_FUNCTIONS: Final = frozenset((nn.init.normal_, nn.init.uniform_, Tensor.normal_, Tensor.uniform_))
 
 Pass = Literal["encode", "decode"]
 
@@ -142,40 +141,16 @@ def _linear_weights(modules: Iterable[nn.Module]) -> int:
     return sum(weight.numel() for linear, weight in own if weight.ndim == 3 or (linear and weight.ndim == 2))
 
 
-@torch.inference_mode()
-def _cache_growth(model: Any) -> int:
+def _cache_growth(model: nn.Module) -> int:
     """Return the bytes by which one step extends the keys and values; recurrent states do not grow."""
-    token, length = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, dtype=torch.long)
-    features = SourceFeatures(token, token) if needs_source_features(model) else None
-    memory = model.encode(token, length, **source_arguments(model, features))
-    before = model.start(memory, beam_size=1)
-    _, after = model.step(token, memory, before)
-    sizes = [
-        sum(layer.keys.numel() + layer.values.numel() for layer in getattr(state, "layers", ()))
-        for state in (before, after)
-    ]
-    return FLOAT32_BYTES * (sizes[1] - sizes[0])
-
-
-class _SkipRandomInit(TorchFunctionMode):
-    """Leaves tensors unchanged instead of filling them with random numbers.
-
-    For tensors on the meta device PyTorch would import 800 modules of symbolic shapes, in order to fill nothing.
-    """
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        given = kwargs or {}
-        if func in RANDOM_FUNCTIONS:
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
+    attentions = [module.attention for module in model.modules() if isinstance(module, DecoderBlock)]
+    return FLOAT32_BYTES * sum(one.key.weight.shape[0] + one.value.weight.shape[0] for one in attentions)
 
 
 def build_meta_model(experiment: Experiment, folder: RunFiles) -> nn.Module:
     """Build the model of an experiment on the meta device: shapes without numbers."""
-    with torch.device("meta"), _SkipRandomInit():
-        return build_task(experiment).build_model(folder, device=torch.device("meta"))
+    with without_numbers() as device:
+        return build_task(experiment).build_model(folder, device=device)
 
 
 def estimate_training(

@@ -17,6 +17,8 @@ from dragoman.errors import ConfigError, RunError
 from dragoman.inference.backends import cpu_backend
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
+from dragoman.models.weight_storage import parameter_shapes
+from dragoman.profiling.memory_and_time_estimate import build_meta_model
 from dragoman.runs.config import CORPUS_PATH_KEYS, map_paths
 from dragoman.runs.folder import RunFolder, scoring_command
 from dragoman.runs.model_card import SCORES_HEADING, describe_model, usage_section
@@ -92,7 +94,8 @@ def _write_export(
     for path in (run.tokenizer, run.labels, run.environment, run.scores):
         if path.exists():
             shutil.copyfile(path, export.path / path.name)
-    save_arrays(export.weights, quantize_weights(load_arrays(run.weights), compute_type))
+    shapes = parameter_shapes(build_meta_model(experiment, run))
+    save_arrays(export.weights, quantize_weights(load_arrays(run.weights, shapes), compute_type))
     tree = experiment.model_dump(mode="json")
     for key in tree.keys() & {"data", "init_from", "training"}:  # without folders, because exports are published
         tree[key] = map_paths(tree[key], lambda path: Path(path).name, keys=_PATH_KEYS, key=key)

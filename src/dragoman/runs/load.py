@@ -245,22 +245,33 @@ def load_cpu_backend(
     if compute_type not in get_args(RequestedComputeType):
         choices = ", ".join(get_args(RequestedComputeType))
         raise ConfigError(f"compute_type = {compute_type!r} does not exist. Choose one of {choices}.")
+    stored = folder.read_export().get("compute_type", "float32")
+    if stored not in get_args(ComputeType):
+        raise RunError(f"{folder.export}: compute_type = {shorten(stored)} does not exist. Restore the original file.")
+    options: Any = {"stored": stored, "device": device, "requested": compute_type, "batch_tokens": batch_tokens}
     try:
-        tree = _raw_config(folder)
-        stored = folder.read_export().get("compute_type", "float32")
-        if stored not in get_args(ComputeType):
-            raise RunError(
-                f"{folder.export}: compute_type = {shorten(stored)} does not exist. Restore the original file."
-            )
-        reason, is_expected = _reason_against_cpu_backend(tree, device)
-        if reason is None:
-            return _build_on_cpu(folder, tree, stored if compute_type == "auto" else compute_type, batch_tokens)
+        return _load_on_cpu(folder, _raw_config(folder), **options)
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError):
-        folder.read_config()  # raises a clear error if the configuration is invalid
-        raise
-    if compute_type in ("bfloat16", "int8"):
-        raise ConfigError(f"compute_type = {compute_type}: {reason}. Leave compute_type out to use PyTorch in float32.")
-    if stored == "int8" and compute_type == "auto":
+        complete = folder.read_config().model_dump(mode="json")  # raises a clear error if it is invalid
+        return _load_on_cpu(folder, complete, **options)
+
+
+def _load_on_cpu(
+    folder: RunFolder,
+    tree: Tree,
+    *,
+    stored: ComputeType,
+    device: str | None,
+    requested: RequestedComputeType,
+    batch_tokens: int,
+) -> "Translator | Generator | None":
+    """Load a run of this configuration as `load_cpu_backend` does."""
+    reason, is_expected = _reason_against_cpu_backend(tree, device)
+    if reason is None:
+        return _build_on_cpu(folder, tree, stored if requested == "auto" else requested, batch_tokens)
+    if requested in ("bfloat16", "int8"):
+        raise ConfigError(f"compute_type = {requested}: {reason}. Leave compute_type out to use PyTorch in float32.")
+    if stored == "int8" and requested == "auto":
         warn(f"{folder.path} has int8 weights, which PyTorch runs in float32: {reason}", ComputeTypeWarning)
     elif not is_expected:
         warn(f"PyTorch runs {folder.path}: {reason}", ComputeTypeWarning)

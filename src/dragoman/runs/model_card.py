@@ -22,7 +22,7 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Enco
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
 from dragoman.number_words import counted
-from dragoman.profiling.memory_and_time_estimate import model_cost
+from dragoman.profiling.memory_and_time_estimate import build_meta_model, model_cost
 from dragoman.runs.compare import ModelSummary
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import LoadOptions, load
@@ -168,12 +168,11 @@ def write_scores(folder: RunFolder, result: TrainingResult) -> None:
     write_atomically(folder.scores, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
 
 
-@torch.inference_mode()
 def summarize_model(folder: RunFolder) -> ModelSummary:
     """Describe the model of a run, and count its parameters and operations."""
     experiment = folder.read_config()
     task = build_task(experiment)
-    cost = model_cost(task.build_model(folder, device=torch.device("cpu")).eval())
+    cost = model_cost(build_meta_model(experiment, folder))
     return ModelSummary(
         noun=task.description.noun,
         description=describe_model(experiment.model),

@@ -149,7 +149,7 @@ class HeadTask:
 
     def load(self, folder: task.RunFiles, *, device: torch.device, batch_tokens: int) -> Any:
         tokenizer, labels = folder.read_tokenizer(), self._load_labels(folder)
-        model = task.load_weights(self._build(tokenizer, labels, device=device), folder)
+        model = task.load_model(partial(self._build, tokenizer, labels), folder, device=device)
         return self.build_pipeline(model, tokenizer.source, labels, device=device, batch_tokens=batch_tokens)
 
     def _new_tokenizer(self, folder: task.RunFiles, examples: Sequence[Any]) -> Tokenizer:

@@ -1,6 +1,7 @@
 """Initial tokenizer and weights of a training: new, or those of another run."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -16,10 +17,10 @@ from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.factory import build_encoder_decoder
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
-from dragoman.models.weight_storage import load_tensors, set_weights
+from dragoman.models.weight_storage import set_weights
 from dragoman.nn.lora import apply_lora
 from dragoman.tasks.config import LanguageModelingConfig, MaskedLMConfig, ModelConfig, TranslationConfig, max_positions
-from dragoman.tasks.task import RunFiles, load_weights
+from dragoman.tasks.task import RunFiles, load_model, read_weights
 from dragoman.training.distillation import DistillationConfig
 from dragoman.training.step import seeded_rng
 
@@ -139,7 +140,8 @@ def _load_teacher(run: RunFiles, student: TranslationConfig, tokenizer: Tokenize
             f"training.loss: the teacher {run.path} has {limit[0]} positions ({limit[1]}), and the longest example has "
             f"{longest} tokens, special symbols included. Lower data.max_source_length and data.max_target_length."
         )
-    return load_weights(build_translation_model(experiment, own_tokenizer, device=device), run).requires_grad_(False)
+    build = partial(build_translation_model, experiment, own_tokenizer)
+    return load_model(build, run, device=device).requires_grad_(False)
 
 
 def _extend_rows(table: Tensor, before: LanguageTokenizer, now: LanguageTokenizer) -> Tensor:
@@ -186,7 +188,7 @@ def read_initial_weights(
                 f"model.{key} = {own.get(key)!r}, but the run in {start} has {other.get(key)!r}. Leave `model` out to "
                 "use the settings of that run."
             )
-    return load_tensors(run.weights)
+    return read_weights(run)
 
 
 def set_initial_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -> None:

@@ -21,7 +21,7 @@ from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
 from dragoman.tasks.plain_text_data import TextCorpus, prepare_text_data
-from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, format_list, load_weights
+from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, format_list, load_model
 from dragoman.training.losses import causal_lm_loss
 from dragoman.training.step import seeded_rng
 from dragoman.training.trainer import Validator
@@ -118,7 +118,7 @@ class LanguageModelingTask:
 
     def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Generator:
         tokenizer = folder.read_tokenizer()
-        model = load_weights(self._build(tokenizer, device=device), folder)
+        model = load_model(partial(self._build, tokenizer), folder, device=device)
         return self._generator(model, tokenizer, device=device, batch_tokens=batch_tokens)
 
     def _build(self, tokenizer: Tokenizer, *, device: torch.device) -> DecoderOnlyTransformer:

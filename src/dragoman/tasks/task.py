@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import RunError
-from dragoman.models.weight_quantization import SCALE_SUFFIX
-from dragoman.models.weight_storage import load_tensors, set_weights
+from dragoman.models.weight_initialization import without_numbers
+from dragoman.models.weight_quantization import dequantize_weights, load_arrays
+from dragoman.models.weight_storage import parameter_shapes, set_weights
+from dragoman.models.weight_validation import Shapes
 from dragoman.number_words import counted, singular
 from dragoman.tasks.build_training import TrainingSetup
 
@@ -139,16 +141,23 @@ class Task(Protocol):
         """Load the trained model of a run for inference."""
 
 
-def load_weights(model: _N, folder: RunFiles) -> _N:
-    """Load the weights of a finished run, int8 weights as float32, and set evaluation mode.
+def load_model(build: Callable[..., _N], folder: RunFiles, *, device: torch.device) -> _N:
+    """Build the model of a finished run by `build(device=...)`, with its weights and in evaluation mode.
 
-    Raises RunError if they do not fit the model.
+    Raises RunError if the weights do not fit the model, before memory is allocated for either.
     """
-    tensors = load_tensors(folder.weights)
-    for name, quantized in [(name, tensor) for name, tensor in tensors.items() if tensor.dtype == torch.int8]:
-        tensors[name] = quantized * tensors.pop(name + SCALE_SUFFIX)[:, None]
+    with without_numbers() as meta:
+        shapes = parameter_shapes(build(device=meta))
+    tensors = read_weights(folder, shapes)
+    model = build(device=device)
     set_weights(model, tensors, where=str(folder.weights))
     return model.eval()
+
+
+def read_weights(folder: RunFiles, shapes: Shapes | None = None) -> dict[str, Tensor]:
+    """Read the weights of a finished run as float32. Raises RunError as `load_arrays` does."""
+    arrays = dequantize_weights(load_arrays(folder.weights, shapes))
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def cache_dir() -> Path:

@@ -33,7 +33,7 @@ from dragoman.tasks.initial_weights import (
     load_teachers,
 )
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
-from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, load_weights
+from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, load_model
 from dragoman.training.losses import build_translation_loss, cross_entropy_loss
 from dragoman.training.trainer import Validator
 
@@ -131,7 +131,7 @@ class TranslationTask:
 
     def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Translator:
         tokenizer = folder.read_tokenizer()
-        model = load_weights(build_translation_model(self.experiment, tokenizer, device=device), folder)
+        model = load_model(partial(build_translation_model, self.experiment, tokenizer), folder, device=device)
         return Translator(model, tokenizer, device=device, batch_tokens=batch_tokens, config=self.experiment.decoding)
 
 

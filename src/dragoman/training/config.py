@@ -33,7 +33,7 @@ class TrainingConfig(Config):
         description="token budget of a batch: rows times the longer padded length; auto: as many as fit into memory, "
         "and at most what suits the device",
     )
-    grad_accumulation: PositiveInt = Field(default=1, description="batches per optimizer step")
+    grad_accumulation: PositiveInt = Field(default=1, le=100_000, description="batches per optimizer step")
     num_workers: PositiveInt | Literal["auto"] = Field(
         default="auto",
         description="processes that share each batch; auto: one per GPU, or one per core where that is faster",

@@ -36,7 +36,7 @@ class TextDataConfig(ValidationConfig):
     """Share of the characters of `train`, from its end, to hold out without `valid`; by default 0.1."""
     test: TextCorpus | None = None
     """Test corpus, scored at the end."""
-    context_length: int = Field(default=256, ge=3)
+    context_length: int = Field(default=256, ge=3, le=1_048_576)
     """Maximum number of tokens of a training sequence, BOS and EOS included; longer texts are cut."""
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from dragoman.config import Config
-from dragoman.models.config import Probability
+from dragoman.models.config import MAX_LAYERS, Probability
 from dragoman.nn.attention_score_functions import AdditiveConfig, CosineConfig, DotConfig, ScaledDotConfig, ScoreConfig
 from dragoman.nn.recurrent.cells import CellName
 
@@ -37,8 +37,8 @@ class RecurrentConfig(Config):
         default=None, description="hidden size of the encoder, half for each direction; null: d_model"
     )
     embedding_size: PositiveInt | None = Field(default=None, description="size of the token embeddings; null: d_model")
-    encoder_layers: PositiveInt = Field(default=1, description="number of bidirectional encoder layers")
-    decoder_layers: PositiveInt = Field(default=1, description="number of decoder layers")
+    encoder_layers: PositiveInt = Field(default=1, le=MAX_LAYERS, description="number of bidirectional encoder layers")
+    decoder_layers: PositiveInt = Field(default=1, le=MAX_LAYERS, description="number of decoder layers")
     attention: AttentionConfig = AdditiveConfig()
     """Score of the attention of the decoder to the encoder states, or none."""
 

@@ -47,7 +47,7 @@ class BigBirdConfig(Config):
 
     kind: Literal["bigbird"] = "bigbird"
     block_size: PositiveInt = Field(default=64, description="positions per block")
-    num_random_blocks: NonNegativeInt = Field(default=3, description="random blocks per block")
+    num_random_blocks: NonNegativeInt = Field(default=3, le=1024, description="random blocks per block")
     seed: NonNegativeInt = Field(default=0, description="seed of the random blocks")
 
 
