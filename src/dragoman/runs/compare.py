@@ -110,7 +110,7 @@ def summarize_run(path: Path) -> RunSummary:
     return RunSummary(
         run=str(path),
         task=settings.get("task", "translation"),
-        model=settings["model"].get("kind", "encoder_decoder"),
+        model=settings["model"]["kind"],
         parameters=model.parameters,
         gflops_per_token=sum(model.flops.values()) / 1e9,
         weights=result.get("weights"),
