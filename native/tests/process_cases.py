@@ -1,7 +1,6 @@
 """Cases that a process may not survive: `python -m native.tests.process_cases CASE COUNT`.
 
-One interpreter with the library loaded forks COUNT processes, one after another. Each runs the case and ends as any
-program of Python does. The exit code is 1 if one of them crashed, hung or failed; standard error says why.
+See `tests.forked_processes` for the meaning of the exit code.
 """
 
 import ctypes
@@ -20,9 +19,7 @@ import pytest
 
 from native.tests import models
 from native.tests.models import KINDS, VOCABULARY, cpu
-
-HANG_SECONDS = 60
-"""A process that takes longer is taken for hung, also on a busy machine and under sanitizers."""
+from tests.forked_processes import HANG_SECONDS, run_in_forks
 
 
 def start_daemon(work: Callable[[], Any]) -> None:
@@ -229,20 +226,5 @@ CASES: dict[str, Callable[[int], None]] = {
 }
 
 
-def main(name: str, count: str) -> None:
-    failures = 0
-    for number in range(int(count)):
-        child = os.fork()
-        if child == 0:
-            signal.alarm(HANG_SECONDS)
-            CASES[name](number)
-            sys.exit()  # ends as a program of Python, with its threads
-        status = os.waitpid(child, 0)[1]
-        if status != 0:
-            failures += 1
-            print(f"process {number} ended with status {status}", file=sys.stderr)
-    sys.exit(failures > 0)
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_in_forks(CASES[sys.argv[1]], int(sys.argv[2]))

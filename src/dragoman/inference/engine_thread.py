@@ -1,6 +1,7 @@
 """Execution of requests: by the caller, or by an engine, one thread that decodes those of any number of callers."""
 
 import asyncio
+import atexit
 import threading
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -47,6 +48,7 @@ class Engine:
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="dragoman engine", daemon=True)
         self._thread.start()
+        atexit.register(self._close_at_exit)
 
     def __enter__(self) -> Self:
         return self
@@ -89,6 +91,12 @@ class Engine:
                 result.cancel()
             self._changed.notify_all()
         self._thread.join()
+        atexit.unregister(self._close_at_exit)
+
+    def _close_at_exit(self) -> None:
+        """End the thread before the interpreter, which may abort while a thread is inside a backend."""
+        if self._thread.is_alive():  # a forked process has no such thread, and its lock may be held
+            self.close(cancel=True)
 
     def _run(self) -> None:
         try:
