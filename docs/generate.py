@@ -60,6 +60,31 @@ and JSON in pipes and files are exact.
 | 130 | interrupted by Ctrl-C |
 | 141 | the program that reads the output ended |
 | 143 | stopped by SIGTERM |
+
+## JSON records
+
+With `--format jsonl`, or `--json`, a command that reads texts prints one record for each. In Python, the `to_dict()` of
+a result returns the same objects. `line` is the number of the text, from 1.
+
+| command | record |
+| --- | --- |
+| `translate` | `line`, `translations`: a list, best first, of `text`, `score`, `log_prob`, `finished`, \
+`truncated`, `segments`, `tokens`, `token_log_probs` |
+| `generate` | `line`, `prompt`, `completions`: a list of `text`, `finish_reason`, `truncated`, \
+`score`, `log_prob`, `tokens`, `token_log_probs` |
+| `classify` | `line`, `label`, `probability`, `probabilities` by label, `truncated` |
+| `classify` (words) | `line`, `words`: a list of `word`, `label`, `probability`, `truncated` |
+| `answer` | `line`, `answers`: a list, best first, of `text`, `start`, `end`, `score`, `probability`, \
+`no_answer`, `truncated` |
+| `score` | `line`, `log_prob`, `score`, `tokens` (their number), `token_log_probs` |
+| `score --perplexity` | `perplexity`, `nats_per_token`, `bits_per_byte`, `tokens`, `bytes`; one record for all texts |
+
+- `truncated` says that a part of a text is missing: of a translation, the end, at its length limit (`--max-length`);
+  of a prompt, the beginning, which the context of the model does not hold; of a classified text, a word or a question,
+  the end, which the model did not read. `finish_reason` `length` says the same of the end of a completion.
+- `segments` is the number of parts that a text was translated in: several where it is long, or with `--split`.
+- `finished` is the opposite of `truncated` for a translation.
+- `score` is the log-probability after the length penalty, `log_prob` the sum of the `token_log_probs`.
 """
 PYTHON = f"""# Python API
 
@@ -72,7 +97,23 @@ PYTHON = f"""# Python API
 Errors that the user can fix are subclasses of `dragoman.DragomanError`: `ConfigError` (an option or a setting),
 `DataError` (a text or a file), `RunError` (a run folder), and, in `dragoman.errors`, `TrainingError`, `StoppedError`
 and `MissingExtraError`. An argument of a wrong type raises `TypeError`. Warnings about single texts are
-`TranslationWarning`, `GenerationWarning` and `InputWarning`, subclasses of `dragoman.errors.TextWarning`.
+`TranslationWarning`, `GenerationWarning` and `InputWarning`, subclasses of `dragoman.errors.TextWarning`. Warnings and
+errors about a text name its place in the arguments of the call, such as `texts[2]`; on the command line, its line.
+
+## Processes
+
+A model belongs to the process that loaded it. A fork of this process has no copy of its threads, so that calls in the
+fork raise `RunError`. Load the model in each process, as in the `initializer` of a pool, or start processes with the
+method `spawn`, such as `multiprocessing.get_context("spawn")`. Servers that fork, such as gunicorn with `--preload`,
+load the model after the fork. Threads and coroutines of a process share its model.
+
+## Results
+
+Every result has `to_dict()`: the [record](command-line.md#json-records) that the command line prints for it. Most have
+`truncated`, which says that a part of a text is missing. A model reads at most `max_length` tokens of a text
+(`Classifier`, `Tagger`) or of a window (`QuestionAnswerer.windows`), and a `Translator` translates longer texts than
+`max_segment_length` in segments; the [decoding setting](../concepts/decoding.md#long-texts) `max_length` limits an
+output.
 """
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "multiple_of": "a multiple of", "min_length": "length ≥"}
 WIDTH = 100

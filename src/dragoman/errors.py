@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 SHOWN_EXAMPLES = 8
 """Examples that a warning lists."""
@@ -19,6 +20,17 @@ _PASSED = frozenset([__name__.partition(".")[0], "asyncio", "concurrent", "conte
 """Packages between the line that calls and the line that warns."""
 SHOWN_NUMBERS = 5
 """Texts that a summary lists by their number."""
+_ARGUMENTS: Final = {
+    "line": "texts[{}]",
+    "text": "texts[{}]",
+    "sentence": "sentences[{}]",
+    "prompt": "prompts[{}]",
+    "question": "pairs[{}][0]",
+    "context": "pairs[{}][1]",
+    "source": "sources[{}]",
+    "target": "targets[{}]",
+}
+"""Place of a text in the arguments of a call, by its unit."""
 
 
 class DragomanError(Exception):
@@ -45,6 +57,22 @@ class ConfigError(DragomanError):
 
 class DataError(DragomanError):
     """Unusable corpus, file or tokenizer; the message names file and line."""
+
+
+class TextError(DataError):
+    """Unusable text of many; the message names its place in the arguments of the call, such as `texts[2]`."""
+
+    def __init__(self, unit: str, number: int, message: str) -> None:
+        """`number` is that of the text, from 1."""
+        self.unit, self.number, self.message = unit, number, message
+        super().__init__(unit, number, message)
+
+    def __str__(self) -> str:
+        return f"{_argument(self.unit, self.number)}: {self.message}"
+
+    def by_line(self) -> str:
+        """Return the message with the number of the text in a file."""
+        return f"{self.unit} {self.number}: {self.message}"
 
 
 class RunError(DragomanError):
@@ -137,7 +165,7 @@ _collected: ContextVar[list["TextWarning"] | None] = ContextVar("collected", def
 class TextWarning(UserWarning):
     """Warning about one of many texts, or the summary of the warnings of one problem, its `parts`.
 
-    The message is `UNIT NUMBER: MESSAGE; REMEDY`.
+    The message is `texts[2]: MESSAGE; REMEDY`, with the place of the text in the arguments of the call.
     """
 
     parts: tuple["TextWarning", ...] = ()
@@ -145,13 +173,19 @@ class TextWarning(UserWarning):
     def __init__(
         self, unit: str, number: int, message: str, *, problem: str, remedy: str = "", examples: Iterable[str] = ()
     ) -> None:
-        """`problem` follows the number of such texts: `translations were cut off at their length limit`.
+        """`number` is that of the text, from 1, and `unit` what it is: `line`, `prompt`, …
 
-        `examples` are parts of the text that show the problem.
+        `problem` follows the number of such texts: `translations were cut off at their length limit`. `examples` are
+        parts of the text that show the problem.
         """
         self.unit, self.number, self.problem, self.remedy, self.examples = unit, number, problem, remedy, (*examples,)
         shown = self.list_examples([self])
-        super().__init__(f"{unit} {number}: {message}{shown}" + (f"; {remedy}" if remedy else ""))
+        self.message = f"{message}{shown}" + (f"; {remedy}" if remedy else "")
+        super().__init__(f"{_argument(unit, number)}: {self.message}")
+
+    def by_line(self) -> str:
+        """Return the message with the number of the text in a file."""
+        return f"{self.unit} {self.number}: {self.message}"
 
     @staticmethod
     def list_examples(warnings: Iterable["TextWarning"]) -> str:
@@ -162,12 +196,16 @@ class TextWarning(UserWarning):
         return f": {' '.join([*shown[:SHOWN_EXAMPLES], *more])}" if found else ""
 
 
-def summarize(found: Sequence[TextWarning], total: int | None = None) -> str:
-    """Return one message for warnings of the same problem; `total` is the number of texts."""
-    numbers = ", ".join(str(one.number) for one in found[:SHOWN_NUMBERS])
+def summarize(found: Sequence[TextWarning], total: int | None = None, *, by_line: bool = False) -> str:
+    """Return one message for warnings of the same problem; `total` is the number of texts.
+
+    Texts are named by their place in the arguments of the call, or `by_line` of a file.
+    """
+    shown, unit = found[:SHOWN_NUMBERS], found[0].unit
+    places = ", ".join(str(one.number) if by_line else _argument(unit, one.number) for one in shown)
     more = ", …" if len(found) > SHOWN_NUMBERS else ""
     of = "" if total is None else f" of {total:,}"
-    where = f"{TextWarning.list_examples(found)} ({found[0].unit}s {numbers}{more})"
+    where = f"{TextWarning.list_examples(found)} ({f'{unit}s ' if by_line else ''}{places}{more})"
     return f"{len(found):,}{of} {found[0].problem}{where}; {found[0].remedy}".rstrip("; ")
 
 
@@ -200,6 +238,11 @@ def _combine(found: Sequence[TextWarning]) -> TextWarning:
     combined.__dict__.update(found[0].__dict__, parts=tuple(found))
     combined.args = (summarize(found),)
     return combined
+
+
+def _argument(unit: str, number: int) -> str:
+    """Return the place of a text, numbered from 1, in the arguments of a call, where places are numbered from 0."""
+    return _ARGUMENTS[unit].format(number - 1)
 
 
 def _code_points(text: str) -> str:

@@ -61,7 +61,7 @@ def test_samples_and_beams_equal_pytorch(tmp_path, model):
         asked = {"max_new_tokens": LONG, "stop": ["sea"], "num_samples": 1 if settings.temperature == 0 else 2}
         assert_alike(*(one.generate_n_best(PROMPTS, settings, **asked) for one in (fast, slow)))
     for settings in SEARCHED:
-        with pytest.warns(GenerationWarning, match=r"prompt 3: .* shorten the prompt or lower max_new_tokens"):
+        with pytest.warns(GenerationWarning, match=r"prompts\[2\]: .* shorten the prompt or lower max_new_tokens"):
             assert_alike(*(one.generate_n_best(PROMPTS, settings, max_new_tokens=11) for one in (fast, slow)))
     assert (
         "".join(fast.stream_text(PROMPTS[0], DRAWN[0], max_new_tokens=LONG))

@@ -2,6 +2,10 @@
 
 import asyncio
 import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,6 +84,53 @@ def test_results_are_short_in_a_terminal(models):
     assert repr(score).startswith("Score(BLEU = ")
     result = dragoman.TrainingResult(Path("runs/x"), "last", {"valid": [score]}, 61.0, 1000, 5000)
     assert repr(result) == f"TrainingResult('runs/x', steps=1000, valid: BLEU {score.value:.2f})"
+
+
+def test_dictionaries_are_the_documented_records(models):
+    """The table of records names the keys of each, in order."""
+    page = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.*) \| (?:`line`, )?(.*) \|$", page.partition("## JSON records")[2], re.MULTILINE)
+    documented = [re.findall(r"`(\w+)`", fields) for _, fields in rows]
+    translator, generator, classifier, tagger, answerer = models
+    found = [
+        translator.translate("a cat").to_dict(),
+        {"prompt": "", "completions": [generator.generate("a cat", max_new_tokens=3).to_dict()]},
+        classifier.classify("a cat").to_dict(),
+        {"words": [one.to_dict() for one in tagger.tag([["cat"]])[0]]},
+        {"answers": [answerer.answer("a cat", "a cat").to_dict()]},
+        translator.score(["a cat"], ["a"])[0].to_dict(),
+        generator.perplexity(["a cat"]).to_dict(),
+    ]
+    assert json.loads(json.dumps(found)) == found
+    assert documented[: len(found)] == [list(_keys(one)) for one in found]
+
+
+def _keys(record: dict[str, Any]) -> Iterator[str]:
+    """Yield the keys of a record, and those of the objects in its list."""
+    for key, value in record.items():
+        yield key
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            yield from value[0]
+
+
+def test_model_is_refused_in_a_fork(models, monkeypatch):
+    translator, generator, classifier, tagger, answerer = models
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    calls: list[Callable[[], Any]] = [
+        lambda: translator.translate("a"),
+        lambda: translator.score(["a"], ["a"]),
+        lambda: asyncio.run(translator.translate_async("a")),
+        lambda: list(translator.translate_stream(["a"])),
+        lambda: generator.generate("a", max_new_tokens=2),
+        lambda: list(generator.stream_text("a", max_new_tokens=2)),
+        lambda: generator.score(["a"]),
+        lambda: classifier.classify("a"),
+        lambda: tagger.tag([["a"]]),
+        lambda: answerer.answer("a", "a cat"),
+    ]
+    for call in calls:
+        with pytest.raises(dragoman.RunError, match="was loaded before this process was forked"):
+            call()
 
 
 def test_results_are_tables_in_a_notebook(models):

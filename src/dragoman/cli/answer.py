@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +59,7 @@ def answer(
     options = {"chunk": 1} if text_io.is_typed(input_) else {}
     found = answerer.answer_stream(pairs, config, **options)
     if format_ == "jsonl":
-        lines = text_io.json_lines(found, lambda answers: {"answers": [asdict(one) for one in answers]})
+        lines = text_io.json_records({"answers": [one.to_dict() for one in answers]} for answers in found)
     else:
         lines = _text_lines(found, n_best=config.n_best)
     text_io.write_lines(lines, output, warnings, unit="questions")

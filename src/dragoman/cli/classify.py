@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,10 +43,11 @@ def classify(
     if isinstance(loaded, Tagger):
         refuse({"all": all_}, "on a run that labels words")
         tagged = loaded.tag_stream(LiveLines((one.split() for one in texts), texts), **options)
-        lines = text_io.json_lines(tagged, _word_row) if format_ == "jsonl" else _text_of_words(tagged)
+        records = ({"words": [tag.to_dict() for tag in tags]} for tags in tagged)
+        lines = text_io.json_records(records) if format_ == "jsonl" else _text_of_words(tagged)
     else:
         found = loaded.classify_stream(texts, **options)
-        lines = text_io.json_lines(found, asdict) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
+        lines = text_io.json_lines(found) if format_ == "jsonl" else _text_of_texts(found, all_labels=all_)
     text_io.write_lines(lines, output, warnings, total=len(text) if text else text_io.count_lines(input_))
 
 
@@ -60,7 +60,3 @@ def _text_of_texts(found: Iterator[Classification], *, all_labels: bool) -> Iter
 def _text_of_words(found: Iterator[list[Tag]]) -> Iterator[str]:
     for tags in found:
         yield "".join(f"{tag.word}\t{tag.label}\t{tag.probability:.6f}\n" for tag in tags)
-
-
-def _word_row(tags: list[Tag]) -> dict[str, Any]:
-    return {"words": [asdict(tag) for tag in tags]}

@@ -83,10 +83,8 @@ def _check_folder(folder: RunFolder, to: str, assignments: list[str] | None) -> 
 
 
 def _facts(result: DemoResult, folder: RunFolder) -> dict[str, Any]:
-    from dragoman.evaluation import score_rows
-
     families = {name: {"right": right, "of": total} for name, (right, total) in result.by_family().items()}
-    scores = score_rows([result.exact, result.bleu])
+    scores = [one.to_dict() for one in (result.exact, result.bleu)]
     seconds = folder.read_scores().get("seconds")
     facts = {"path": str(folder.path), "seconds": seconds, "scores": scores, "families": families}
     return facts | {"low_score_note": _low_score_note(result, folder)}

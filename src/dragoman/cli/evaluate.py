@@ -88,7 +88,7 @@ def evaluate(
 
     Prints each score with its sacreBLEU signature.
     """
-    from dragoman.evaluation import corpus_score, score_rows, sentence_rows, sentence_scores
+    from dragoman.evaluation import corpus_score, sentence_rows, sentence_scores
     from dragoman.evaluation.useful_scores import reasons_against
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
@@ -112,7 +112,8 @@ def evaluate(
     columns = [sentence_scores(outputs, references, one) for one in metrics] if sentence else []
     if reasons := reasons_against(scores):
         messages.say(f"note: the scores are not good enough for useful translations. {'; '.join(reasons)}")
-    facts = {"scores": score_rows(scores), **made_with} | ({"sentences": sentence_rows(columns)} if columns else {})
+    facts = {"scores": [one.to_dict() for one in scores], **made_with}
+    facts |= {"sentences": sentence_rows(columns)} if columns else {}
     return Outcome(lambda: facts, lambda: _print_scores(scores, columns))
 
 

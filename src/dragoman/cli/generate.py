@@ -70,7 +70,7 @@ def generate(
     num_samples = n_best if isinstance(config, SamplingConfig) else 1
     found = generator.generate_stream(prompts, config, num_samples=num_samples, **limits)
     texts = ("\n".join(f"{one.prompt if echo else ''}{one.text}" for one in completions) for completions in found)
-    lines = text_io.json_lines(found, _json_row) if format_ == "jsonl" else texts
+    lines = text_io.json_records(map(_record, found)) if format_ == "jsonl" else texts
     text_io.write_lines(lines, output, warnings, unit="prompts")
 
 
@@ -105,16 +105,5 @@ def _print_pieces(generator: Generator, prompt: str, config: SamplingConfig, *, 
         stream.write("\n")
 
 
-def _json_row(completions: list[Completion]) -> dict[str, Any]:
-    rows = [
-        {
-            "text": one.text,
-            "finish_reason": one.finish_reason,
-            "score": one.score,
-            "log_prob": one.hypothesis.log_prob,
-            "tokens": list(one.tokens),
-            "token_log_probs": list(one.hypothesis.token_log_probs),
-        }
-        for one in completions
-    ]
-    return {"prompt": completions[0].prompt, "completions": rows}
+def _record(completions: list[Completion]) -> dict[str, Any]:
+    return {"prompt": completions[0].prompt, "completions": [one.to_dict() for one in completions]}

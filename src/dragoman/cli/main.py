@@ -23,7 +23,7 @@ import dragoman
 from dragoman.cli import messages
 from dragoman.cli.escaped_output import escape_standard_streams
 from dragoman.cli.usage_errors import USAGE_ERROR, describe_usage_error
-from dragoman.errors import DragomanError, StoppedError
+from dragoman.errors import DragomanError, StoppedError, TextError
 
 _USER_ERROR: Final = 2
 INTERNAL_ERROR: Final = 1
@@ -199,6 +199,8 @@ def _describe(error: Exception, verb: str | None) -> tuple[str, int]:
     match error:
         case StoppedError():
             return str(error), SIGNALED + error.signal_number
+        case TextError():
+            return messages.with_options(error.by_line()), _USER_ERROR
         case DragomanError():
             return messages.with_options(str(error)), _USER_ERROR
         case USAGE_ERROR():

@@ -54,16 +54,16 @@ def show_warning(message: Warning | str, *_location: object, **_line: object) ->
     for one in message.parts or [message]:
         _settings.collected.setdefault(one.problem, []).append(one)
         if _settings.level == "verbose":
-            _print_warning(str(one))
+            _print_warning(one.by_line())
 
 
 def summarize_warnings(total: int | None = None) -> None:
     """Print one warning for each problem of texts since the last summary; `total` is the number of texts."""
     for found in _settings.collected.values():
         if len(found) > 1:
-            _print_warning(summarize(found, total))
+            _print_warning(summarize(found, total, by_line=True))
         elif _settings.level != "verbose":
-            _print_warning(str(found[0]))
+            _print_warning(found[0].by_line())
     _settings.collected.clear()
 
 

@@ -57,7 +57,7 @@ DataDir = Annotated[Path | None, typer.Option("--data", help="Folder of relative
 _FLAGS = {
     "pairs": ("--pairs", "--tsv", "--jsonl", "--parquet"),
     "beam_size": ("--beam-size", "--beam"),
-    "method": ("--decoding",),
+    "method": ("--decoding", "--method"),
     "no_repeat_ngram_size": ("--no-repeat-ngram",),
 }
 """Options whose names differ from those of their configuration keys."""
@@ -210,15 +210,21 @@ def flag(name: str) -> str:
 
 
 def config_options(
-    config: type[Config], fields: Iterable[str], *, into: str, default: str | None = RUN_DEFAULT
+    config: type[Config],
+    fields: Iterable[str],
+    *,
+    into: str,
+    default: str | None = RUN_DEFAULT,
+    panel: str | None = None,
 ) -> Decorator:
     """Add fields of a configuration model to the options of a verb, with their types, bounds and descriptions.
 
     The verb receives the given values as a dictionary, its argument `into`; options that are not given are missing in
-    it. `default` is shown as the default value; None shows the default of the field.
+    it. `default` is shown as the default value; None shows the default of the field. The help shows the options in the
+    `panel`, by default that of options with such a default.
     """
-    panel, shown = (RUN_PANEL, "") if default == RUN_DEFAULT else (SEARCH_PANEL, default)
-    annotations = {name: _in_panel(_config_option(config, name, shown), panel) for name in fields}
+    usual, shown = (RUN_PANEL, "") if default == RUN_DEFAULT else (SEARCH_PANEL, default)
+    annotations = {name: _in_panel(_config_option(config, name, shown), panel or usual) for name in fields}
     return _options(annotations, into=into, check=lambda values: _check_options(config, values))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -122,9 +121,7 @@ def _read_documents(target: Path, documents: Documents, warnings: ReadWarnings) 
 
 def _perplexity_line(found: Perplexity, format_: options.TextFormat) -> str:
     if format_ == "jsonl":
-        names = ("perplexity", "nats_per_token", "bits_per_byte", "tokens", "bytes")
-        numbers = {name: getattr(found, name) for name in names}
-        return json.dumps({name: number if math.isfinite(number) else None for name, number in numbers.items()})
+        return json.dumps(found.to_dict())
     return (
         f"perplexity {found.perplexity:,.4f}: {found.nats_per_token:z.4f} nats per token, {found.bits_per_byte:z.4f} "
         f"bits per byte, {counted(found.tokens, 'tokens with end symbols', 'token with end symbols')}"
@@ -137,8 +134,7 @@ def _score_lines(scored: Iterator[Hypothesis], totals: dict[str, float], format_
         totals["tokens"] += one.length
         totals["log_prob"] += one.log_prob
         if format_ == "jsonl":
-            row = {"line": number, "log_prob": one.log_prob, "score": one.score, "tokens": one.length}
-            yield json.dumps(row | {"token_log_probs": list(one.token_log_probs)})
+            yield json.dumps({"line": number, **one.to_dict()})
         else:
             yield f"{one.log_prob:z.6f}\t{one.score:z.6f}"
 

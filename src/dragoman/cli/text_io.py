@@ -10,7 +10,7 @@ import time
 from contextlib import closing, contextmanager
 from itertools import islice, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from dragoman.atomic_files import new_text_file
 from dragoman.cli import messages
@@ -239,10 +239,22 @@ def _not_empty(lines: Iterator[str], name: str) -> Iterator[str]:
     yield from lines
 
 
-def json_lines(results: Iterable[_T], row_of: Callable[[_T], dict[str, Any]]) -> Iterator[str]:
-    """Format each result as a JSON object with its line number, from 1."""
-    for number, result in enumerate(results, start=1):
-        yield json.dumps({"line": number, **row_of(result)}, ensure_ascii=False)
+class Result(Protocol):
+    """Result of a model with its record."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record."""
+        ...
+
+
+def json_lines(results: Iterable[Result]) -> Iterator[str]:
+    """Format the record of each result as a JSON object with its line number, from 1."""
+    return json_records(one.to_dict() for one in results)
+
+
+def json_records(records: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Format each record as a JSON object with its line number, from 1."""
+    return (json.dumps({"line": number, **record}, ensure_ascii=False) for number, record in enumerate(records, 1))
 
 
 def count_lines(name: str) -> int | None:

@@ -76,16 +76,7 @@ def train(
 
 
 def _outcome(result: TrainingResult) -> Outcome:
-    from dragoman.evaluation import score_rows
-
-    facts = {"path": str(result.path), "weights": result.selected, "steps": result.steps, "tokens": result.tokens}
-    facts |= {"seconds": result.seconds, "resumed_step": result.resumed_step}
-    facts |= {
-        "resumed_seconds": result.resumed_seconds,
-        "scores": {name: score_rows(one) for name, one in result.scores.items()},
-    }
-    facts["decoding"], facts["low_score_note"] = result.decoding, result.low_score_note
-    return Outcome(lambda: facts, lambda: show_result(result))
+    return Outcome(result.to_dict, lambda: show_result(result))
 
 
 def _resume(path: Path, *, overrides: dict[str, Any], device: str | None, tensorboard: bool) -> Outcome:

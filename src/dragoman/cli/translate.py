@@ -23,7 +23,7 @@ ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only wor
 
 
 @options.shared_options(options.LOADING, into="loading")
-@options.config_options(DecodingConfig, ("n_best",), into="returned", default="1")
+@options.config_options(DecodingConfig, ("n_best",), into="returned", default="1", panel=options.RUN_PANEL)
 @options.config_options(DecodingConfig, options.DECODING, into="decoding")
 def translate(
     run: options.RunArgument,
@@ -72,7 +72,7 @@ def translate(
     found = translator.translate_stream(
         texts, config, chunk=chunk, source_features=features, split=split, language=language
     )
-    lines = text_io.json_lines(found, _json_row) if format_ == "jsonl" else _text_lines(found, n_best, scores)
+    lines = text_io.json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best, scores)
     text_io.write_lines(lines, output, warnings, total=len(text) if text else text_io.count_lines(input_))
 
 
@@ -86,18 +86,3 @@ def _text_lines(found: Iterator[Sequence[Translation]], n_best: int, scores: boo
             else:
                 rows.append(f"{one.score:z.6f}\t{one.log_prob:z.6f}\t{text}" if scores else text)
         yield "\n".join(rows)
-
-
-def _json_row(translations: Sequence[Translation]) -> dict[str, Any]:
-    rows = [
-        {
-            "text": one.text,
-            "score": one.score,
-            "log_prob": one.log_prob,
-            "finished": one.hypothesis.finished,
-            "tokens": list(one.tokens),
-            "token_log_probs": list(one.hypothesis.token_log_probs),
-        }
-        for one in translations
-    ]
-    return {"translations": rows}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 """Class of all errors of usage, which typer does not export."""
 
+CONFIG_FILE: Final = "config.yaml"
+"""File that every run folder contains."""
 VERB_SYNONYMS: Final = {
     "demo": "quickstart quick-start tutorial example examples hello start init try getting-started",
     "translate": "interactive infer inference predict decode run translator",
@@ -121,6 +123,9 @@ def _describe_unknown_verb(verb: str, known: Mapping[str, Any], command: str) ->
 def _describe_extra(extra: str, context: Any, options: list[str]) -> str:
     arguments = [one.name.upper() for one in context.command.params if one.param_type_name == "argument"]
     takes = f"takes only {' '.join(arguments)}" if arguments else "takes options only"
+    given = str(context.params.get("run") or "")
+    if given and _is_run(extra) and not _is_run(given):
+        return f"{given}: is not a run folder, and {extra} is one. Write: {_exchanged(given, extra, context, options)}"
     if "--pairs" in options and "--source" in options:
         side = next(option for option in ("--reference", "--target") if option in options)
         pairs = f"Give a file with both sides with --pairs {shlex.quote(extra)}"
@@ -134,6 +139,21 @@ def _describe_extra(extra: str, context: Any, options: list[str]) -> str:
         ways.insert(0, f"text with {text} {shlex.quote(extra)}")
     remedy = f"Give {' or '.join(ways)}." if ways else "Leave it out."
     return f"{extra}: is not expected. {context.command_path} {takes}. {remedy}"
+
+
+def _is_run(name: str) -> bool:
+    try:
+        return Path(name, CONFIG_FILE).is_file()
+    except (OSError, ValueError):  # a text that is no file name
+        return False
+
+
+def _exchanged(text: str, run: str, context: Any, options: list[str]) -> str:
+    """Return the command with the run first, and the text that was in its place as an option."""
+    names = ("--input",) if Path(text).is_file() else ("--prompt", "--text", "--question")
+    option = next((name for name in names if name in options), None)
+    command = f"{context.command_path} {shlex.quote(run)}"
+    return command if option is None else f"{command} {option} {shlex.quote(text)}"
 
 
 def _has_columns(name: str) -> bool:

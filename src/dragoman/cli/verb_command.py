@@ -12,8 +12,9 @@ import stat
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from typer.models import ArgumentInfo, ParameterInfo
@@ -28,6 +29,8 @@ OUTPUTS = ("output", "out", "json_", "output_dir", "png")
 """Parameters that name a file or folder to write."""
 SYNONYMS = {"num_samples": "n_best"}
 """Parameters of the Python API that have the option of another one."""
+MAX_CHOICES_LENGTH = 14
+"""Characters of choices that the help shows in the narrow column of values, and no more."""
 METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 PANEL = "Messages"
 QuietFlag = Annotated[
@@ -100,7 +103,23 @@ def _complete_parameter(parameter: inspect.Parameter) -> inspect.Parameter:
     info.case_sensitive = False
     if not info.metavar and not isinstance(info, ArgumentInfo):
         info.metavar = next((METAVARS[kind] for kind in kinds if kind in METAVARS), None)
+        choices = _choices(parameter.annotation)
+        if len("|".join(choices)) > MAX_CHOICES_LENGTH:
+            info.metavar, info.help = "CHOICE", f"{info.help} One of {', '.join(choices)}."
     return parameter.replace(annotation=Annotated[get_args(parameter.annotation)[0], info])
+
+
+def _choices(annotation: Any) -> list[str]:
+    """Return the words that an option may have; none where it takes others."""
+    words: list[str] = []
+    for one in [annotation, *get_args(annotation)]:
+        if get_origin(one) is Literal:
+            words += map(str, get_args(one))
+        elif isinstance(one, type) and issubclass(one, Enum):
+            words += [str(member.value) for member in one]
+        elif one is not annotation and get_args(one):
+            words += _choices(one)
+    return list(dict.fromkeys(words))
 
 
 def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,15 @@ class Hypothesis:
     def length(self) -> int:
         """Number of generated tokens, end symbol included: the length of the length penalty."""
         return len(self.token_log_probs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record of `dragoman score --format jsonl`, without the line number; `tokens` is the length."""
+        return {
+            "log_prob": self.log_prob,
+            "score": self.score,
+            "tokens": self.length,
+            "token_log_probs": list(self.token_log_probs),
+        }
 
 
 def build_hypothesis(output: Sequence[tuple[int, float]], penalty: LengthPenalty) -> Hypothesis:

@@ -15,7 +15,6 @@ from dragoman.evaluation.metrics import (
     corpus_score,
     perplexity,
     require_metrics,
-    score_rows,
     sentence_rows,
     sentence_scores,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "corpus_score",
     "perplexity",
     "require_metrics",
-    "score_rows",
     "sentence_rows",
     "sentence_scores",
 ]

@@ -242,6 +242,16 @@ class Score:
     def __str__(self) -> str:
         return f"{self.metric}|{self.signature} = {self.value:z.2f} {self.detail}".rstrip()
 
+    def to_dict(self) -> dict[str, str | float | bool]:
+        """Return the object of this score in the output of `dragoman evaluate --json`."""
+        return {
+            "metric": self.metric,
+            "score": round(self.value, 4),
+            "signature": self.signature,
+            "detail": self.detail,
+            "higher_is_better": self.higher_is_better,
+        }
+
     def __repr__(self) -> str:
         return f"Score({self.metric} = {self.value:z.2f})"
 
@@ -281,7 +291,7 @@ def check_aligned(
         if len(sentences) != len(hypotheses):
             raise DataError(
                 f"{name}: {counted(len(sentences), 'sentences')}, but {first} has {len(hypotheses):,}; "
-                "give files that match line by line"
+                "they must match one by one"
             )
 
 
@@ -293,20 +303,6 @@ def _score(computed: SacrebleuScore, scorer: SacrebleuMetric, metric: Metric) ->
 def perplexity(cross_entropy: float) -> float:
     """Return $e^H$ of a cross-entropy $H$ in nats, or infinity beyond the range of floats."""
     return math.exp(cross_entropy) if cross_entropy < 700 else math.inf
-
-
-def score_rows(scores: Sequence[Score]) -> list[Row]:
-    """Return one row per score."""
-    return [
-        {
-            "metric": score.metric,
-            "score": round(score.value, 4),
-            "signature": score.signature,
-            "detail": score.detail,
-            "higher_is_better": score.higher_is_better,
-        }
-        for score in scores
-    ]
 
 
 def sentence_rows(columns: Sequence[Sequence[Score]]) -> list[Row]:

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import TypeVar
 
 from dragoman.data.readers.conllu import Heads, find_tree_error
-from dragoman.errors import DataError
+from dragoman.errors import DataError, TextError
 from dragoman.inference.stream_chunks import number_chunks
 from dragoman.number_words import counted
 
@@ -31,19 +31,15 @@ def check_source_features(
     if not needs_source_features:
         raise DataError("source features have no effect on this model, which has no tree positions. Leave them out.")
     if len(source_features) != len(texts):
-        raise DataError(
-            f"{counted(len(texts), 'texts')} but {len(source_features)} trees, from line {first_line} on; give one "
-            f"for each"
-        )
+        message = f"{counted(len(texts), 'texts')} but {len(source_features)} trees from here on; give one for each"
+        raise TextError("line", first_line, message)
     trees = [tuple(heads) for heads in source_features]
     for line, (text, heads) in enumerate(zip(texts, trees, strict=True), start=first_line):
         if len(heads) != (words := len(text.split())):
-            raise DataError(
-                f"line {line}: a tree of {len(heads)} words, but the text has {words} between spaces; give the tree of "
-                "this text"
-            )
+            message = f"a tree of {len(heads)} words, but the text has {words} between spaces; give its tree"
+            raise TextError("line", line, message)
         if (error := find_tree_error(heads)) is not None:
-            raise DataError(f"line {line}: {error.reason}; fix the tree")
+            raise TextError("line", line, f"{error.reason}; fix the tree")
     return [*trees]
 
 

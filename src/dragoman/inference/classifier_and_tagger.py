@@ -1,8 +1,8 @@
 """Classifier and tagger: texts in, a label for each text or for each word out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import final, overload
+from dataclasses import asdict, dataclass
+from typing import Any, final, overload
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from dragoman.decoding.forced_decoding import pad_batch
 from dragoman.errors import one_warning_per_problem
 from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
-from dragoman.inference.concurrent_calls import run_in_thread
+from dragoman.inference.concurrent_calls import OwnerProcess, run_in_thread
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     MAX_INPUT_LENGTH,
@@ -29,7 +29,7 @@ from dragoman.inference.length_batches import (
 from dragoman.inference.stream_chunks import number_chunks
 
 _TEXTS_CHUNK = 4096
-"""Lines of a stream that are sorted, batched and classified together."""
+"""Texts of a stream that are sorted, batched and classified together."""
 _SENTENCES_CHUNK = 1024
 """Sentences of a stream that are sorted, batched and tagged together."""
 
@@ -43,6 +43,15 @@ class Classification:
     probabilities: Mapping[str, float]
     truncated: bool = False
     """Whether the text was too long, so that its end was ignored."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record of `dragoman classify --format jsonl`, without the line number."""
+        return {
+            "label": self.label,
+            "probability": self.probability,
+            "probabilities": dict(self.probabilities),
+            "truncated": self.truncated,
+        }
 
     def __str__(self) -> str:
         return self.label
@@ -62,6 +71,12 @@ class Tag:
     word: str
     label: str
     probability: float
+    truncated: bool = False
+    """Whether the word was too long, so that its end was ignored."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of this word in the records of `dragoman classify --format jsonl`."""
+        return asdict(self)
 
     def __repr__(self) -> str:
         return f"Tag(word={self.word!r}, label={self.label!r}, probability={self.probability:.4f})"
@@ -89,6 +104,7 @@ class LabelPredictor:
         self.labels = labels
         self.device = torch.device(device)
         self.batch_tokens = batch_tokens
+        self._process = OwnerProcess()
         positions: int | None = getattr(model, "max_length", None)
         self.max_length = max_length if positions is None else min(max_length, positions)
 
@@ -101,6 +117,7 @@ class LabelPredictor:
 
         With labels for each token, a row has positions, symbols and padding included.
         """
+        self._process.check()
         rows = [wrap_in_bos_eos(ids, max_length=self.max_length) for ids in encoded]
 
         def run(batch: list[list[int]]) -> Tensor:
@@ -114,6 +131,7 @@ class LabelPredictor:
 class Classifier(LabelPredictor):
     """Model for sequence classification with its tokenizer and labels.
 
+    It reads at most `max_length` tokens of a text, symbols included, `data.max_length` of its training.
     The result for a text depends on other texts by rounding only.
     """
 
@@ -127,7 +145,8 @@ class Classifier(LabelPredictor):
     def classify(self, texts: str | Iterable[str], *, first_line: int = 1) -> Classification | list[Classification]:
         """Return the label of a text, or of each in a list; an empty text has one too.
 
-        A text that is too long is truncated with an `InputWarning`; lines are numbered from `first_line`.
+        A text that is too long is truncated with an `InputWarning`. `first_line` is the number, from 1, of the
+        first text, where texts are parts of a longer list.
         """
         given = one_or_more_texts(texts)
         encoded = self.tokenizer.encode_batch(given)
@@ -135,6 +154,7 @@ class Classifier(LabelPredictor):
         for number, ids in enumerate(encoded, start=first_line):
             if len(ids) + 2 > self.max_length:
                 warn_input(
+                    "line",
                     number,
                     f"{len(ids) + 2} tokens exceed the limit of {self.max_length}; the end of the text is ignored",
                     problem=f"texts have more than {self.max_length} tokens and their ends were ignored",
@@ -155,10 +175,10 @@ class Classifier(LabelPredictor):
         """Classify as `classify` does, in a thread of its own."""
         return await run_in_thread(self.classify, texts)
 
-    def classify_stream(self, lines: Iterable[str], *, chunk: int = _TEXTS_CHUNK) -> Iterator[Classification]:
-        """Yield what `classify` returns, for any number of lines in the memory of `chunk` of them."""
-        chunks = number_chunks(lines, size=chunk, name="lines", check=check_text)
-        return (one for first_line, texts in chunks for one in self.classify(texts, first_line=first_line))
+    def classify_stream(self, texts: Iterable[str], *, chunk: int = _TEXTS_CHUNK) -> Iterator[Classification]:
+        """Yield what `classify` returns, for any number of texts in the memory of `chunk` of them."""
+        chunks = number_chunks(texts, size=chunk, name="texts", check=check_text)
+        return (one for first_line, some in chunks for one in self.classify(some, first_line=first_line))
 
     def _classification(self, probabilities: Sequence[float], *, truncated: bool) -> Classification:
         """Rank the labels; ties keep the order of the labels."""
@@ -170,6 +190,7 @@ class Classifier(LabelPredictor):
 class Tagger(LabelPredictor):
     """Model for token classification with its tokenizer and labels.
 
+    It reads at most `max_length` tokens at once, symbols included, `data.max_length` of its training.
     The result for a sentence depends on other sentences by rounding only.
     """
 
@@ -177,7 +198,8 @@ class Tagger(LabelPredictor):
     def tag(self, sentences: Iterable[Sequence[str]], *, first_line: int = 1) -> list[list[Tag]]:
         """Return the words of each sentence with their labels, in order; a sentence is a list of words.
 
-        A sentence that is too long is tagged in segments, with an `InputWarning`; lines are numbered from `first_line`.
+        A sentence that is too long is tagged in segments, with an `InputWarning`. `first_line` is the number, from 1,
+        of the first sentence, where sentences are parts of a longer list.
         """
         segments: list[EncodedWords] = []
         counts: list[int] = []
@@ -187,16 +209,18 @@ class Tagger(LabelPredictor):
         ]
         for number, words in enumerate(sentences, start=first_line):
             aligned = encode_words(self.tokenizer, words)
-            warn_unknown([" ".join(words)], [aligned.ids], self.tokenizer, first=number)
+            warn_unknown([" ".join(words)], [aligned.ids], self.tokenizer, unit="sentence", first=number)
             found = self._split(aligned)
             if len(found) > 1:
                 warn_input(
+                    "sentence",
                     number,
                     f"too long for the model; its words were tagged in {len(found)} segments",
                     problem="texts are too long for the model and were tagged in segments",
                 )
-            elif any(len(segment.ids) > self.max_length - 2 for segment in found):
+            elif any(map(self._is_truncated, found)):
                 warn_input(
+                    "sentence",
                     number,
                     "a word is too long for the model; its end is ignored",
                     problem="texts have a word that is too long for the model and whose end was ignored",
@@ -206,8 +230,8 @@ class Tagger(LabelPredictor):
         tagged = iter(self._tag_segments(segments))
         results = []
         for words, count in zip(sentences, counts, strict=True):
-            labels = [pair for _ in range(count) for pair in next(tagged)]
-            results.append([Tag(word, *pair) for word, pair in zip(words, labels, strict=True)])
+            labels = [one for _ in range(count) for one in next(tagged)]
+            results.append([Tag(word, *one) for word, one in zip(words, labels, strict=True)])
         return results
 
     async def tag_async(self, sentences: Iterable[Sequence[str]]) -> list[list[Tag]]:
@@ -235,12 +259,18 @@ class Tagger(LabelPredictor):
             word = end
         return segments
 
-    def _tag_segments(self, segments: Sequence[EncodedWords]) -> list[list[tuple[str, float]]]:
+    def _is_truncated(self, segment: EncodedWords) -> bool:
+        """Return whether the segment is one word, whose end is ignored."""
+        return len(segment.ids) > self.max_length - 2
+
+    def _tag_segments(self, segments: Sequence[EncodedWords]) -> list[list[tuple[str, float, bool]]]:
+        """Return label, probability, and whether the end is ignored, for each word of each segment."""
         results = []
         for segment, probabilities in zip(segments, self._predict(one.ids for one in segments), strict=True):
             best = probabilities[torch.tensor(segment.first_tokens) + 1].max(dim=-1)  # after the begin symbol
             names = [self.labels.names[label] for label in best.indices.tolist()]
-            results.append(list(zip(names, best.values.tolist(), strict=True)))
+            truncated = self._is_truncated(segment)
+            results.append([(*one, truncated) for one in zip(names, best.values.tolist(), strict=True)])
         return results
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Any, Literal, final
 
 from dragoman.data.tokenizers import LanguageTokenizer, StreamingDecoder
 from dragoman.decoding.hypothesis import Hypothesis
@@ -20,7 +20,8 @@ class Completion:
 
     `prompt` is the normalized prompt, `text` its continuation, with the space between them if there is one. `tokens`
     are its subwords in readable form, those of the stop string included, which the text lacks. `finish_reason` says
-    whether the end symbol, a stop string or the length limit ended it.
+    whether the end symbol, a stop string or the length limit ended it; `truncated` says that the prompt was longer than
+    the context of the model, which ignored its beginning.
     """
 
     prompt: str
@@ -28,11 +29,29 @@ class Completion:
     hypothesis: Hypothesis
     tokens: tuple[str, ...]
     finish_reason: FinishReason
+    truncated: bool = False
+
+    @property
+    def log_prob(self) -> float:
+        """Log-probability (natural logarithm) of all tokens, end symbol included."""
+        return self.hypothesis.log_prob
 
     @property
     def score(self) -> float:
         """Log-probability after the length penalty; of a sample, the mean log-probability per token."""
         return self.hypothesis.score
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of this completion in the records of `dragoman generate --format jsonl`."""
+        return {
+            "text": self.text,
+            "finish_reason": self.finish_reason,
+            "truncated": self.truncated,
+            "score": self.score,
+            "log_prob": self.log_prob,
+            "tokens": list(self.tokens),
+            "token_log_probs": list(self.hypothesis.token_log_probs),
+        }
 
     def __str__(self) -> str:
         return self.text
@@ -114,7 +133,7 @@ def build_completion(
     text.finish()
     reason: FinishReason = "stop" if text.stopped else "end" if hypothesis.finished else "length"
     tokens = tuple(tokenizer.ids_to_tokens(hypothesis.tokens))
-    return Completion(prompt.text, text.text, hypothesis, tokens, reason)
+    return Completion(prompt.text, text.text, hypothesis, tokens, reason, prompt.truncated)
 
 
 def find_first_stop(text: str, stop: Sequence[str], *, since: int = 0) -> int | None:

@@ -1,6 +1,7 @@
-"""Concurrent calls of one model: a lock and a queue in which no call waits for all the work of another, and threads."""
+"""Concurrent calls of one model, which take turns: a lock and a queue, threads, and the process that owns a model."""
 
 import asyncio
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Hashable
@@ -8,9 +9,9 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, copy_context
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, ParamSpec, TypeVar, final
+from typing import Any, Generic, ParamSpec, Self, TypeVar, final
 
-from dragoman.errors import one_warning_per_problem
+from dragoman.errors import RunError, one_warning_per_problem
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -43,6 +44,25 @@ def stop_if_cancelled() -> None:
     cancelled = _cancelled.get()
     if cancelled is not None and cancelled.is_set():
         raise CancelledError
+
+
+@final
+class OwnerProcess:
+    """Process that loaded a model. A fork of it has the memory of the model, but not the threads that compute it."""
+
+    def __init__(self) -> None:
+        self._number = os.getpid()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()  # a model that is unpickled belongs to the process that does so
+
+    def check(self) -> None:
+        """Raise RunError in a fork, whose calls would wait for ever."""
+        if os.getpid() != self._number:
+            raise RunError(
+                "The model was loaded before this process was forked, and a fork has no copy of its threads. Load the "
+                "model in the new process, or start processes with the method spawn."
+            )
 
 
 @final

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Self, final
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.inference.concurrent_calls import FairLock, FairQueue
+from dragoman.inference.concurrent_calls import FairLock, FairQueue, OwnerProcess
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.scheduler import AnyBackend, Request, RequestResult, Scheduler, run_in_order, run_requests
 
@@ -173,13 +173,14 @@ class RequestRunner:
 
     def __init__(self, backend: AnyBackend, *, batch_tokens: int) -> None:
         self.backend = backend
-        self._lock = FairLock()
+        self._process, self._lock = OwnerProcess(), FairLock()
         self._batch_tokens = batch_tokens
         self._engine: Engine | None = None
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Use the backend for one step or batch."""
+        self._process.check()
         with self._lock, self.backend.inference_mode():
             yield
 
@@ -209,6 +210,7 @@ class RequestRunner:
         The engine, started by the first call, takes turns with the other methods. When the coroutine is cancelled, or
         a request fails, the engine drops the others before its next step.
         """
+        self._process.check()
         with self._lock:
             if self._engine is None:
                 self._engine = Engine(self.backend, max_tokens=self._batch_tokens, lock=self._lock)

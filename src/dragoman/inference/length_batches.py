@@ -19,12 +19,12 @@ _T = TypeVar("_T")
 
 
 class InputWarning(TextWarning):
-    """Warning about one input of a classifier, tagger or question answerer; the message names the line."""
+    """Warning about one input of a classifier, tagger or question answerer; the message names it."""
 
 
-def warn_input(number: int, message: str, *, problem: str) -> None:
+def warn_input(unit: str, number: int, message: str, *, problem: str) -> None:
     """Issue an `InputWarning`."""
-    warn(InputWarning("line", number, message, problem=problem))
+    warn(InputWarning(unit, number, message, problem=problem))
 
 
 def warn_unknown(
@@ -41,7 +41,7 @@ def warn_unknown(
         if missing := tokenizer.missing_units(text, ids):
             message = f"{tokenizer.unit}s that are not in the vocabulary"
             remedy = "replace them, or train on text that contains them"
-            problem = f"{unit}s have {message}"
+            problem = f"{'text' if unit == 'line' else unit}s have {message}"
             warn(category(unit, number, message, problem=problem, remedy=remedy, examples=missing))
 
 

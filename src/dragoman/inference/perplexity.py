@@ -44,6 +44,12 @@ class Perplexity:
         """Cost per byte in bits; infinite where the texts are empty."""
         return self.nats / math.log(2) / self.bytes if self.bytes else math.inf
 
+    def to_dict(self) -> dict[str, float | None]:
+        """Return the record of `dragoman score --perplexity --format jsonl`, with None for infinite numbers."""
+        names = ("perplexity", "nats_per_token", "bits_per_byte", "tokens", "bytes")
+        numbers = {name: getattr(self, name) for name in names}
+        return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
+
 
 class ScoringText(NamedTuple):
     """Target to score, with its end symbol, after a prompt with the begin symbol."""

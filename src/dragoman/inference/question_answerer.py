@@ -1,10 +1,10 @@
 """Extractive question answering: questions and contexts in, spans of the contexts out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import exp
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from dragoman.decoding.forced_decoding import pad_batch
 from dragoman.errors import ConfigError, one_warning_per_problem
 from dragoman.html_tables import html_table
 from dragoman.inference.backends.torch_backend import inference_mode
-from dragoman.inference.concurrent_calls import run_in_thread
+from dragoman.inference.concurrent_calls import OwnerProcess, run_in_thread
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     check_pair,
@@ -44,7 +44,7 @@ class Answer:
     """Span of a context, `context[start:end]`, or the result that there is no answer.
 
     `score` is the log-probability of its first and last token together, `probability` its exponential, in the window
-    where the answer was found.
+    where the answer was found. `truncated` says that the question was too long, so that its end was ignored.
     """
 
     text: str
@@ -53,6 +53,11 @@ class Answer:
     score: float
     probability: float
     no_answer: bool
+    truncated: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of this answer in the records of `dragoman answer --format jsonl`."""
+        return asdict(self)
 
     def __str__(self) -> str:
         return self.text
@@ -117,6 +122,7 @@ class QuestionAnswerer:
         self.tokenizer = tokenizer
         self.device = torch.device(device)
         self.batch_tokens = batch_tokens
+        self._process = OwnerProcess()
         self.config = config
 
     def __repr__(self) -> str:
@@ -137,8 +143,10 @@ class QuestionAnswerer:
         """Return the `config.n_best` best answers to each question about its context, best first, at least one.
 
         A blank context has no answer even where one is required. A question that is too long is truncated with an
-        `InputWarning`; lines are numbered from `first_line`.
+        `InputWarning`. `first_line` is the number, from 1, of
+        the first pair, where pairs are parts of a longer list.
         """
+        self._process.check()
         config = require_config(self.config if config is None else config, AnswerConfig)
         pairs = text_pairs(pairs)
         limit = self.windows.max_question_length
@@ -147,6 +155,7 @@ class QuestionAnswerer:
         for number, ids in enumerate(questions, start=first_line):
             if len(ids) > limit:
                 warn_input(
+                    "question",
                     number,
                     f"the question has {len(ids)} tokens, more than the limit of {limit}; its end is ignored",
                     problem=f"questions have more than {limit} tokens and their ends were ignored",
@@ -162,9 +171,14 @@ class QuestionAnswerer:
         with inference_mode(self.model):
             lengths = [len(window.tokens) for window, _ in flat]
             results = iter(run_in_batches(flat, lengths, read, batch_tokens=self.batch_tokens))
-        return [
+        ranked = [
             _rank([next(results) for _ in some], context, config)
             for some, context in zip(windows, contexts, strict=True)
+        ]
+        is_long = [len(ids) > limit for ids in questions]
+        return [
+            [replace(one, truncated=truncated) for one in answers]
+            for answers, truncated in zip(ranked, is_long, strict=True)
         ]
 
     def answer_stream(

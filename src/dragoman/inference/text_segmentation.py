@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, final
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.errors import ConfigError, DataError, MissingExtraError, warn
+from dragoman.errors import ConfigError, MissingExtraError, TextError, warn
 from dragoman.inference.length_batches import warn_unknown
 from dragoman.inference.translation_result import TranslationWarning
 
@@ -288,24 +288,22 @@ class Segmenter:
         trees = _split_heads(heads, sentence, parts)
         segments = [Segment(*one) for one in zip(self._encode(parts), trees, strict=True) if one[0]]
         beginning = f"a sentence of {len(ids)} tokens is" if is_split else f"{len(ids)} tokens are"
-        name, remedy = ("it", "") if is_split else ("the line", "split it by sentences")
+        name, remedy = ("it", "") if is_split else ("the text", "split it by sentences")
         message = (
             f"{beginning} too long to be translated at once (at most {self._max_length}); "
             f"{name} was translated in {len(segments)} segments"
         )
-        many = f"{'sentences' if is_split else 'lines'} have more than {self._max_length} tokens"
+        many = f"{'sentences' if is_split else 'texts'} have more than {self._max_length} tokens"
         problem = f"{many} and were translated in segments"
         warn(TranslationWarning("line", line, message, problem=problem, remedy=remedy))
         return segments
 
 
 def check_line_length(limit: int, length: int, line: int) -> None:
-    """Raise DataError where a line has more tokens than the limit."""
+    """Raise TextError where a text has more tokens than the limit."""
     if length > limit:
-        raise DataError(
-            f"line {line}: {length} tokens, more than the {limit} that a line may have; "
-            "put one sentence or paragraph on each line"
-        )
+        message = f"{length} tokens, more than the {limit} of the longest text; give a sentence or a paragraph"
+        raise TextError("line", line, message)
 
 
 def whole_text(text: str) -> Layout:

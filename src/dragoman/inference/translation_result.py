@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis
@@ -11,7 +12,7 @@ from dragoman.html_tables import html_table
 
 
 class TranslationWarning(TextWarning):
-    """Warning about the translation of one line; the message names the line."""
+    """Warning about the translation of one text; the message names the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Translation:
     text: str
     hypothesis: Hypothesis
     tokens: tuple[str, ...]
+    segments: int = 1
+    """Segments that the text was translated in: 0 of an empty text, several of one that is long or split."""
 
     @property
     def score(self) -> float:
@@ -32,12 +35,34 @@ class Translation:
         """Log-probability (natural logarithm) of all tokens, end symbol included."""
         return self.hypothesis.log_prob
 
+    @property
+    def truncated(self) -> bool:
+        """Whether the length limit cut the translation off before its end."""
+        return not self.hypothesis.finished
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of this translation in the records of `dragoman translate --format jsonl`."""
+        return {
+            "text": self.text,
+            "score": self.score,
+            "log_prob": self.log_prob,
+            "finished": self.hypothesis.finished,
+            "truncated": self.truncated,
+            "segments": self.segments,
+            "tokens": list(self.tokens),
+            "token_log_probs": list(self.hypothesis.token_log_probs),
+        }
+
     def __repr__(self) -> str:
         return f"Translation(text={self.text!r}, score={self.score:z.4f})"
 
 
 class TranslationResult(tuple[Translation, ...]):
-    """Translations of one text, best first, with the properties of the best."""
+    """Translations of one text, best first, with the properties of the best.
+
+    The result is a tuple: `result[1]` is the second translation, and `len(result)` the number of translations, which is
+    1 unless `n_best` asks for more.
+    """
 
     __slots__ = ()
 
@@ -66,6 +91,20 @@ class TranslationResult(tuple[Translation, ...]):
         """Subwords of the best translation."""
         return self[0].tokens
 
+    @property
+    def segments(self) -> int:
+        """Segments that the text was translated in."""
+        return self[0].segments
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the length limit cut the best translation off before its end."""
+        return self[0].truncated
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record of `dragoman translate --format jsonl`, without the line number."""
+        return {"translations": [one.to_dict() for one in self]}
+
     def __str__(self) -> str:
         return self.text
 
@@ -78,7 +117,7 @@ class TranslationResult(tuple[Translation, ...]):
         return html_table(["rank", "translation", "score"], rows)
 
 
-EMPTY = Translation(text="", hypothesis=Hypothesis((), 0.0, 0.0, (), finished=True), tokens=())
+EMPTY = Translation(text="", hypothesis=Hypothesis((), 0.0, 0.0, (), finished=True), tokens=(), segments=0)
 """Translation of an empty text, made without the model."""
 
 
@@ -107,4 +146,5 @@ def _join(parts: Sequence[Translation], config: DecodingConfig, *, text: str) ->
             finished=all(one.finished for one in hypotheses),
         ),
         tokens=tuple(token for part in parts for token in part.tokens),
+        segments=sum(part.segments for part in parts),
     )

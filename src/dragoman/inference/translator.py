@@ -50,9 +50,9 @@ _DEFAULT_CONFIG = DecodingConfig()
 MAX_SEGMENT_LENGTH = 512
 """Source tokens above which a text is translated in segments, cut between sentences where there are any."""
 STREAM_CHUNK = 4096
-"""Lines of a stream that are read ahead of the translation yielded next, or sorted and batched together."""
+"""Texts of a stream that are read ahead of the translation yielded next, or sorted and batched together."""
 ENCODE_CHUNK = 256
-"""Lines of a stream that are tokenized together."""
+"""Texts of a stream that are tokenized together."""
 
 
 class DecodingOptions(TypedDict, total=False):
@@ -94,10 +94,10 @@ class _Call(NamedTuple):
 class Translator:
     """Encoder-decoder model with its tokenizer. It may be used by several threads.
 
-    Every text is translated, whole or in segments, and never cut short without a `TranslationWarning` that names its
-    line. The result for a text does not depend on other texts: exactly with the CPU library, and up to rounding with
-    PyTorch, where one of two almost equally probable tokens may replace the other. Options that a call leaves out are
-    those of `config`, for a trained run the decoding section of its configuration.
+    Every text is translated, whole or in segments, and never cut short without a `TranslationWarning` that names it.
+    The result for a text does not depend on other texts: exactly with the CPU library, and up to rounding with PyTorch,
+    where one of two almost equally probable tokens may replace the other. Options that a call leaves out are those of
+    `config`, for a trained run the decoding section of its configuration.
     """
 
     def __init__(
@@ -151,7 +151,8 @@ class Translator:
         translation.
 
         A text translated in segments has the sum of their log-probabilities; its best translation joins their best
-        ones, its second their second ones, and so on. Messages number the texts from `first_line`.
+        ones, its second their second ones, and so on. `first_line` is the number, from 1, of the first text, where
+        texts are parts of a longer list; messages use it.
 
         With `split="sentences"` a text of any length is translated sentence by sentence, and the white space between
         sentences is kept, blank lines and indentation included; `language` is the code of its language, "en" by
@@ -214,7 +215,7 @@ class Translator:
 
     def translate_stream(
         self,
-        lines: Iterable[str],
+        texts: Iterable[str],
         config: DecodingConfig | None = None,
         *,
         chunk: int = STREAM_CHUNK,
@@ -223,11 +224,11 @@ class Translator:
         language: str | None = None,
         **options: Unpack[DecodingOptions],
     ) -> Iterator[TranslationResult]:
-        """Translate any number of lines, in the memory of `chunk` of them; options are those of `translate`.
+        """Translate any number of texts, in the memory of `chunk` of them; options are those of `translate`.
 
-        With continuous batching a line is read whenever one has been yielded, and the batch never runs empty;
-        otherwise `chunk` lines are translated after the other. From a slow iterator, such as lines that a user types,
-        read one line at a time, with `chunk=1`. An invalid line raises its error after the results of all lines before
+        With continuous batching a text is read whenever one has been yielded, and the batch never runs empty;
+        otherwise `chunk` texts are translated after the other. From a slow iterator, such as lines that a user types,
+        read one text at a time, with `chunk=1`. An invalid text raises its error after the results of all texts before
         it, and ends the stream.
         """
         check_positive(chunk=chunk)
@@ -235,16 +236,16 @@ class Translator:
         config, splitter = self._choose_config(config, options), build_splitter(split, language)
         pending: deque[SegmentedText] = deque()
 
-        def read(first_line: int, texts: list[str], some: TextFeatures | None) -> Iterator[list[Request]]:
-            heads = self._check_features(texts, some, first_line)
-            for line in self._segmenter.segment(texts, heads, first_line, splitter=splitter):
+        def read(first_line: int, some: list[str], features: TextFeatures | None) -> Iterator[list[Request]]:
+            heads = self._check_features(some, features, first_line)
+            for line in self._segmenter.segment(some, heads, first_line, splitter=splitter):
                 requests = self._requests(line, config)
                 pending.append(line)
                 yield requests
 
         size = min(chunk, ENCODE_CHUNK)
-        chunks = read_chunks(lines, source_features, size=size, name="lines", check=check_text)
-        jobs = FlatStream(((len(texts), read(first, texts, some)) for first, texts, some in chunks), lines)
+        chunks = read_chunks(texts, source_features, size=size, name="texts", check=check_text)
+        jobs = FlatStream(((len(some), read(first, some, features)) for first, some, features in chunks), texts)
         results = self._run_stream(jobs, chunk)
         return (
             self._join(pending.popleft(), map(self._translations, found), config, number)
@@ -275,12 +276,10 @@ class Translator:
         `source_features` are those of the sources, as for `translate`. Raises DataError when there are not as many
         targets as sources, a line is too long for the model, or source features are missing or invalid.
         """
+        penalty = self._choose_penalty(penalty)
         sources, targets = text_list(sources, name="sources"), text_list(targets, name="targets")
         if len(sources) != len(targets):
-            raise DataError(
-                f"{counted(len(sources), 'sources')} but {len(targets)} targets, from line {first_line} on; give one "
-                f"for each"
-            )
+            raise DataError(f"{counted(len(sources), 'sources')} but {len(targets)} targets; give one for each")
         trees = self._check_features(sources, source_features, first_line)
         source_ids = self.tokenizer.source.encode_batch(sources)
         target_ids = self.tokenizer.target.encode_batch(targets)
@@ -297,7 +296,7 @@ class Translator:
             ids, targets, heads = zip(*rows, strict=True)
             features = [one for one in heads if one is not None]
             ended = [[*target, EOS] for target in targets]
-            return self.backend.score(ids, ended, penalty=penalty or self.config.penalty, source_features=features)
+            return self.backend.score(ids, ended, penalty=penalty, source_features=features)
 
         rows = list(zip(source_ids, target_ids, trees, strict=True))
         return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens, turn=self._runner.turn)
@@ -322,10 +321,14 @@ class Translator:
         source_features: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[Hypothesis]:
         """Yield what `score` returns, for any number of (source, target) pairs in the memory of `chunk` of them."""
+        penalty = self._choose_penalty(penalty)
         chunks = read_chunks(pairs, source_features, size=chunk, name="pairs", check=check_pair)
-        for first_line, some, features in chunks:
+
+        def score(first_line: int, some: list[tuple[str, str]], features: TextFeatures | None) -> list[Hypothesis]:
             sources, targets = zip(*some, strict=True)
-            yield from self.score(sources, targets, penalty=penalty, first_line=first_line, source_features=features)
+            return self.score(sources, targets, penalty=penalty, first_line=first_line, source_features=features)
+
+        return (one for some in chunks for one in score(*some))
 
     def _check_features(
         self, texts: Sequence[str], source_features: TextFeatures | None, first_line: int
@@ -335,6 +338,13 @@ class Translator:
 
     def _choose_config(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:
         return replace_options(require_config(self.config if config is None else config, DecodingConfig), options)
+
+    def _choose_penalty(self, penalty: LengthPenalty | None) -> LengthPenalty:
+        if penalty is not None and not isinstance(penalty, LengthPenalty):
+            raise TypeError(
+                f"penalty = {penalty!r:.60} is no LengthPenalty. Give that of a DecodingConfig, `.penalty`."
+            )
+        return penalty or self.config.penalty
 
     def _requests(self, line: SegmentedText, config: DecodingConfig) -> list[Request]:
         longest = config.max_length if self._positions is None else self._positions - 1

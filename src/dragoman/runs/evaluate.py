@@ -80,8 +80,13 @@ def _read_test_set(
     if source is None or reference is None:
         raise ConfigError("The test set is missing. Give source and reference, or pairs.")
     sources, references = _read_lines(source, name="source"), _read_lines(reference, name="reference")
-    check_aligned(sources, [references], names=[str(source)[:80], str(reference)[:80]])
+    check_aligned(sources, [references], names=[_name(source, "source"), _name(reference, "reference")])
     return sources, references
+
+
+def _name(texts: str | Path | Iterable[str], argument: str) -> str:
+    """Return the name of texts in messages: that of their file, or of their argument."""
+    return str(texts) if isinstance(texts, str | Path) else argument
 
 
 def _read_lines(texts: str | Path | Iterable[str], *, name: str) -> list[str]:

@@ -4,6 +4,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
@@ -112,7 +113,7 @@ def load(
     if isinstance(ensemble, str | Path):
         raise TypeError("`ensemble` is one path. Give a list of run folders.")
     check_positive(batch_tokens=batch_tokens)
-    folder = RunFolder(Path(path))
+    folder = open_run(path)
     if kind is not None:
         _check_kind(folder, kind)
     folder.check()
@@ -141,12 +142,21 @@ def load_torch_model(
 ) -> Any:
     """Load a run as `load` does, always with the PyTorch backend, whose modules can be inspected."""
     check_positive(batch_tokens=batch_tokens)
-    folder = RunFolder(Path(path))
+    folder = open_run(path)
     if kind is not None:
         _check_kind(folder, kind)
     experiment = folder.read_config()
     folder.check_finished()
     return tasks.build_task(experiment).load(folder, device=runs.choose_device(device), batch_tokens=batch_tokens)
+
+
+def open_run(path: str | Path) -> RunFolder:
+    """Return the run folder of a path. Raises TypeError where it is no path, and RunError where it is empty."""
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"{path!r:.60} is no path. Give the path of a run folder, such as 'runs/en-de'.")
+    if not str(path).strip():
+        raise RunError(f"{path!r} is an empty path. Give the path of a run folder, such as 'runs/en-de'.")
+    return RunFolder(Path(path))
 
 
 def _check_kind(folder: RunFolder, kind: type[Any] | tuple[type[Any], ...]) -> None:
@@ -174,7 +184,7 @@ def _load_ensemble(
     paths: Sequence[str | Path], *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
 ) -> Translator:
     """Load an ensemble with the CPU backend if it supports all members, and otherwise with PyTorch."""
-    folders = [RunFolder(Path(path)) for path in paths]
+    folders = [open_run(path) for path in paths]
     for folder in folders:
         folder.check()
     loaded: list[Any] = [

@@ -80,6 +80,21 @@ class TrainingResult:
         """Note with reasons and a remedy if the validation scores are not good enough for a useful model."""
         return _low_score_note(self, self.task, run=quote(self.path))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the output of `dragoman train --json`."""
+        return {
+            "path": str(self.path),
+            "weights": self.selected,
+            "steps": self.steps,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "resumed_step": self.resumed_step,
+            "resumed_seconds": self.resumed_seconds,
+            "scores": {name: [one.to_dict() for one in scores] for name, scores in self.scores.items()},
+            "decoding": self.decoding,
+            "low_score_note": self.low_score_note,
+        }
+
     def __repr__(self) -> str:
         scores = ", ".join(f"{name}: {', '.join(map(_short, some))}" for name, some in self.scores.items())
         return f"TrainingResult({str(self.path)!r}, steps={self.steps}, {scores or 'no scores'})"

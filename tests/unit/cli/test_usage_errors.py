@@ -40,6 +40,7 @@ ALL = {verb: options_of(verb) for verb in main.SUMMARIES}
             "text.en: is not expected. dragoman translate takes only RUN. Give text with --text text.en or a file with "
             "--input.",
         ),
+        ("translate x y --method mbr", "y: is not expected."),
         ("generate x 'O Romeo:'", "Give text with --prompt 'O Romeo:' or a file with --input."),
         ("translate x --beam-size 0", "--beam-size 0: must be at least 1."),
         ("translate x --beam many", "--beam-size many: must be an integer."),
@@ -111,3 +112,24 @@ def test_every_suggestion_exists():
             assert option in known, suggestion
     for verb in VERB_SYNONYMS:
         assert verb.split()[0] in main.SUMMARIES or verb.startswith("--")
+
+
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [
+        ("translate 'Two dogs' RUN", "translate RUN --text 'Two dogs'"),
+        ("translate TEXTS RUN", "translate RUN --input TEXTS"),
+        ("generate 'O Romeo:' RUN", "generate RUN --prompt 'O Romeo:'"),
+        ("answer who? RUN", "answer RUN --question 'who?'"),
+        ("info tiny RUN", "info RUN"),
+    ],
+)
+def test_exchanged_arguments_are_named(command, remedy, tmp_path, capsys):
+    run, texts = tmp_path / "run", tmp_path / "a.txt"
+    run.mkdir()
+    (run / "config.yaml").touch()
+    texts.touch()
+    command, remedy = (one.replace("RUN", str(run)).replace("TEXTS", str(texts)) for one in (command, remedy))
+    assert main.run(shlex.split(command), debug=False) == 2
+    said = capsys.readouterr().err
+    assert f"is not a run folder, and {run} is one. Write: dragoman {remedy}\n" in said

@@ -5,14 +5,13 @@ from dragoman.evaluation import (
     ExactMatch,
     PairedResult,
     Score,
-    score_rows,
     sentence_rows,
     sentence_scores,
 )
 
 
-def test_score_rows():
-    rows = score_rows([Score("BLEU", 12.345678, "nrefs:1|case:lc", "50.0/…", True)])
+def test_dictionary_of_a_score():
+    rows = [Score("BLEU", 12.345678, "nrefs:1|case:lc", "50.0/…", True).to_dict()]
     assert rows == [
         {
             "metric": "BLEU",

@@ -166,11 +166,11 @@ def test_missing_trees_are_refused(tokenizer):
 @pytest.mark.parametrize(
     ("texts", "trees", "message"),
     [
-        (["a", "b"], [(0,)], "2 texts but 1 trees, from line 11 on; give one for each"),
-        (["a", "b c"], [(0,), (0,)], "line 12: a tree of 1 words, but the text has 2 between spaces"),
-        (["a", "b c"], [(0,), (2, 1)], "line 12: no word has head 0, so the tree has no root"),
-        (["a b"], [(3, 0)], "line 11: word 1 has head 3, but words are 1 to 2"),
-        ([""], [(0,)], "line 11: a tree of 1 words, but the text has 0"),
+        (["a", "b"], [(0,)], r"texts\[10\]: 2 texts but 1 trees from here on; give one for each"),
+        (["a", "b c"], [(0,), (0,)], r"texts\[11\]: a tree of 1 words, but the text has 2 between spaces"),
+        (["a", "b c"], [(0,), (2, 1)], r"texts\[11\]: no word has head 0, so the tree has no root"),
+        (["a b"], [(3, 0)], r"texts\[10\]: word 1 has head 3, but words are 1 to 2"),
+        ([""], [(0,)], r"texts\[10\]: a tree of 1 words, but the text has 0"),
     ],
 )
 def test_invalid_trees_are_refused(tokenizer, texts, trees, message):

@@ -69,7 +69,7 @@ def test_long_text_is_truncated_with_a_warning(side, limit):
     options = {key: value for key, value in limit.items() if key == "max_length"}
     model = network(side, **{key: value for key, value in limit.items() if key != "max_length"})
     classifier = Classifier(model, side, LABELS, **options)
-    with pytest.warns(InputWarning, match=r"line 12: 8 tokens exceed the limit of 7"):
+    with pytest.warns(InputWarning, match=r"texts\[11\]: 8 tokens exceed the limit of 7"):
         [short, found] = classifier.classify(["two", "a cat?"], first_line=11)
     assert (short.truncated, found.truncated) == (False, True)
     with warnings.catch_warnings():
@@ -89,9 +89,9 @@ def test_stream_equals_list_and_reads_one_chunk_ahead(side, chunk):
     assert len(read) == min(chunk, len(TEXTS))
 
 
-def test_stream_numbers_its_lines(side):
+def test_stream_numbers_its_texts(side):
     classifier = Classifier(network(side), side, LABELS, max_length=7)
-    with pytest.warns(InputWarning, match="line 5: "):
+    with pytest.warns(InputWarning, match=r"texts\[4\]: "):
         list(classifier.classify_stream(["a", "b", "c", "d", "a cat?", "e"], chunk=2))
 
 
@@ -111,5 +111,5 @@ def test_one_text_gives_one_classification(side):
 
 
 def test_unknown_characters_are_reported(side):
-    with pytest.warns(InputWarning, match="^3 lines have characters that are not in the vocabulary: .* μ ί α γ ά τ 猫"):
+    with pytest.warns(InputWarning, match="^3 texts have characters that are not in the vocabulary: .* μ ί α γ ά τ 猫"):
         Classifier(network(side), side, LABELS).classify(TEXTS)

@@ -18,11 +18,14 @@ def test_lock_is_passed_to_the_first_waiting_thread():
         for _ in range(5):
             with lock:
                 order.append(name)
-                time.sleep(0.005)
+                time.sleep(0.02)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
-    for thread in threads:
-        thread.start()
+    with lock:
+        for thread in threads:
+            thread.start()
+        while len(lock._turns) < 2:  # both wait
+            time.sleep(0.001)
     for thread in threads:
         thread.join()
     assert "aaa" not in "".join(order)
@@ -98,9 +101,11 @@ def read(texts: list[str]) -> int:
 def test_call_gives_one_warning_for_each_problem():
     with pytest.warns(TextWarning) as found:
         read(["a", *["long text"] * 7])
-    assert [str(one.message) for one in found] == ["7 lines are long (lines 2, 3, 4, 5, 6, …); cut them"]
+    assert [str(one.message) for one in found] == [
+        "7 lines are long (texts[1], texts[2], texts[3], texts[4], texts[5], …); cut them"
+    ]
     assert len(found[0].message.parts) == 7
-    with pytest.warns(TextWarning, match="^line 2: 9 letters; cut them$"):
+    with pytest.warns(TextWarning, match=r"^texts\[1\]: 9 letters; cut them$"):
         read(["a", "long text"])
 
 
@@ -113,10 +118,10 @@ def test_warnings_of_a_thread_are_issued_at_the_call():
     async def both() -> list[int]:
         return await asyncio.gather(run_in_thread(read, ["text"]), run_in_thread(read, ["a", "text"]))
 
-    assert asyncio.run(call()) == [f"{__file__}: 2 lines are long (lines 1, 2); cut them"]
+    assert asyncio.run(call()) == [f"{__file__}: 2 lines are long (texts[0], texts[1]); cut them"]
     with pytest.warns(TextWarning) as found:
         asyncio.run(both())
     assert sorted(f"{one.filename}: {one.message}" for one in found) == [
-        f"{__file__}: line 1: 4 letters; cut them",
-        f"{__file__}: line 2: 4 letters; cut them",
+        f"{__file__}: texts[0]: 4 letters; cut them",
+        f"{__file__}: texts[1]: 4 letters; cut them",
     ]

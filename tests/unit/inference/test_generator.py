@@ -175,7 +175,7 @@ def test_search_truncates_prompts_for_new_tokens(tokenizer):
     settings = DecodingConfig(beam_size=3)
     *_, long = PROMPTS
     length = len(tokenizer.source.encode(long))
-    with pytest.warns(GenerationWarning, match=f"prompt 1: {length} tokens, .* the last {CONTEXT - 7} only"):
+    with pytest.warns(GenerationWarning, match=rf"prompts\[0\]: {length} tokens, .* the last {CONTEXT - 7} only"):
         [found] = model.generate([long], settings, max_new_tokens=7)
     memory_of = model.model.encode
     shown: list[list[int]] = []
@@ -232,22 +232,24 @@ def test_unknown_characters_of_a_prompt_are_reported(characters, pairs):
     with pytest.warns(GenerationWarning) as caught:
         model.generate(["a", "zz a", "z"], max_new_tokens=2)
     assert [str(one.message) for one in caught] == [
-        "2 prompts have characters that are not in the vocabulary: z (prompts 2, 3); "
+        "2 prompts have characters that are not in the vocabulary: z (prompts[1], prompts[2]); "
         "replace them, or train on text that contains them"
     ]
 
 
 def test_truncated_prompt_of_a_pair_is_reported(characters):
     model = generator(characters, pairs=True)
-    long = r"prompt 2: 19 tokens, of which the model sees the last"
+    long = r"prompts\[1\]: 19 tokens, of which the model sees the last"
     with pytest.warns(GenerationWarning, match=f"{long} 11 only"):  # prompts may fill three quarters of the context
-        model.generate(["a", "the cat the cat the"], max_new_tokens=3)
+        found = model.generate(["a", "the cat the cat the"], max_new_tokens=3)
+    assert [one.truncated for one in found] == [False, True]
     with pytest.warns(GenerationWarning, match=f"{long} 12 only"):  # beam search reserves the new tokens
         model.generate(["a", "the cat the cat the"], DecodingConfig(beam_size=2), max_new_tokens=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.generate(["the cat"], max_new_tokens=29)
-        generator(characters).generate(["the cat the cat the"], max_new_tokens=3)
+        found = generator(characters).generate(["the cat", "the cat the cat the"], max_new_tokens=3)
+    assert [one.truncated for one in found] == [False, True]
 
 
 def test_chat_stops_at_the_end_of_the_turn(characters):

@@ -156,8 +156,11 @@ def test_max_answer_length_bounds_answers(side):
 
 
 def test_long_question_is_truncated_with_a_warning(side):
-    with pytest.warns(InputWarning, match=r"line 2: the question has \d+ tokens, more than the limit of 7"):
-        pointing(side, "cat", "cat").answer_batch([("who?", "a cat"), ("who sleeps by the sea? where?", "a cat")])
+    with pytest.warns(InputWarning, match=r"pairs\[1\]\[0\]: the question has \d+ tokens, more than the limit of 7"):
+        found = pointing(side, "cat", "cat").answer_batch(
+            [("who?", "a cat"), ("who sleeps by the sea? where?", "a cat")]
+        )
+    assert [best.truncated for best, *_ in found] == [False, True]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 100])

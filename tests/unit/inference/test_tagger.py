@@ -71,7 +71,9 @@ def test_long_sentence_is_tagged_in_segments(side, longest):
     labels = Labels(tuple(f"{index:04}" for index in range(len(side))))
     tagger = Tagger(FirstLetter(len(side)), side, labels, max_length=longest)
     words = ["two", "dogs", "play", "by", "the", "sea", "sitsandplays", "a"]
-    with pytest.warns(InputWarning, match=r"line 2: too long for the model; its words were tagged in \d segments"):
+    with pytest.warns(
+        InputWarning, match=r"sentences\[1\]: too long for the model; its words were tagged in \d segments"
+    ):
         [_, tags] = tagger.tag([["a"], words])
     assert [tag.word for tag in tags] == words
     expected = [side.encode(word)[0] for word in words]
@@ -82,8 +84,9 @@ def test_long_word_is_truncated_with_a_warning(side):
     tagger = Tagger(
         FirstLetter(len(side)), side, Labels(tuple(f"{index:04}" for index in range(len(side)))), max_length=7
     )
-    with pytest.warns(InputWarning, match="line 2: a word is too long for the model; its end is ignored"):
-        [_, [tag]] = tagger.tag([["a"], ["sitsandplays"]])
+    with pytest.warns(InputWarning, match=r"sentences\[1\]: a word is too long for the model; its end is ignored"):
+        [[short], [tag]] = tagger.tag([["a"], ["sitsandplays"]])
+    assert (short.truncated, tag.truncated) == (False, True)
     assert int(tag.label) == side.encode("sitsandplays")[0]
 
 
@@ -100,5 +103,7 @@ def test_single_string_is_refused(side):
 
 
 def test_unknown_characters_are_reported(side):
-    with pytest.warns(InputWarning, match="^line 4: characters that are not in the vocabulary: μ ί α 猫; replace"):
+    with pytest.warns(
+        InputWarning, match=r"^sentences\[3\]: characters that are not in the vocabulary: μ ί α 猫; replace"
+    ):
         list(Tagger(network(side), side, LABELS).tag_stream(SENTENCES))

@@ -1,6 +1,7 @@
 """Translator: batches, streams, segments, options and scores."""
 
 import asyncio
+import re
 import threading
 import warnings
 from pathlib import Path
@@ -109,13 +110,15 @@ def test_texts_and_tokens_match_the_ids(tokenizer):
         assert list(best.tokens) == tokenizer.target.ids_to_tokens(best.hypothesis.tokens)
 
 
-def test_cut_off_output_is_reported_by_line(tokenizer):
+def test_cut_off_output_is_reported_by_place(tokenizer):
     endless = Translator(PrefixModel(words=len(tokenizer.target) - 4, end_bias=-30.0), tokenizer)
     wanted = DecodingConfig(beam_size=2, max_length_ratio=0, max_length_offset=5)
-    with pytest.warns(TranslationWarning, match=r"line 12: .* cut off at its length limit \(5 tokens\)"):
+    with pytest.warns(TranslationWarning, match=r"texts\[11\]: .* cut off at its length limit \(5 tokens\)"):
         [empty, [best]] = endless.translate(["", "a cat"], wanted, first_line=11)
     assert empty[0].hypothesis.finished
     assert not best.hypothesis.finished
+    assert (empty.truncated, empty.segments) == (False, 0)
+    assert (best.truncated, best.segments) == (True, 1)
 
 
 def test_warnings_point_to_the_caller_every_time(tokenizer):
@@ -149,7 +152,7 @@ def test_long_text_is_translated_in_segments(tokenizer, choices):
     with pytest.warns(TranslationWarning) as caught:
         [_, [whole]] = small.translate(["a cat", " ".join(pieces)], wanted)
     [said] = [str(one.message) for one in caught if "segments" in str(one.message)]
-    assert said.startswith(f"line 2: {length} tokens are too long")
+    assert said.startswith(f"texts[1]: {length} tokens are too long")
     assert said.endswith("split it by sentences")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
@@ -167,7 +170,7 @@ def _cut(small: Translator, text: str) -> list[str]:
 
 
 def test_excessive_line_is_refused(tokenizer):
-    with pytest.raises(DataError, match=r"line 7: \d+ tokens, more than the 65536 that a line may have"):
+    with pytest.raises(DataError, match=r"texts\[6\]: \d+ tokens, more than the 65536 of the longest text"):
         translator(tokenizer).translate(["cat " * 20_000], first_line=7)
 
 
@@ -235,7 +238,7 @@ def test_scores_match_the_ids_in_order(tokenizer):
 def test_invalid_scoring_inputs_are_refused(tokenizer):
     with pytest.raises(DataError, match="2 sources but 1 targets"):
         translator(tokenizer).score(["a", "b"], ["c"])
-    with pytest.raises(DataError, match="line 2: 22 tokens, more than the 12"):
+    with pytest.raises(DataError, match=r"texts\[1\]: 22 tokens, more than the 12"):
         translator(tokenizer, choices={"positions": LearnedConfig(max_length=12)}).score(
             ["a", "b"], ["c", "eine Katze am Meer an"]
         )
@@ -304,15 +307,16 @@ def test_long_sentence_is_translated_in_segments(tokenizer):
     small = translator(tokenizer, max_segment_length=11)
     wanted = DecodingConfig(beam_size=2, max_length=11)
     with pytest.warns(TranslationWarning) as caught:
-        [[found]] = small.translate(["A cat. two dogs play by the sea."], wanted, first_line=7, split="sentences")
+        [result] = small.translate(["A cat. two dogs play by the sea."], wanted, first_line=7, split="sentences")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
         [[cat], [rest]] = small.translate(["A cat.", "two dogs play by the sea."], wanted)
-    assert found.text == f"{cat.text} {rest.text}"
+    assert result.text == f"{cat.text} {rest.text}"
     [said] = [str(one.message) for one in caught if "segments" in str(one.message)]
-    assert said.startswith("line 7: a sentence of 25 tokens is too long")
+    assert result.segments == 1 + int(re.findall(r"in (\d+) segments", said)[0])
+    assert said.startswith("texts[6]: a sentence of 25 tokens is too long")
     assert "split it by sentences" not in said
-    with pytest.raises(DataError, match=r"line 8: \d+ tokens, more than the 65536"):
+    with pytest.raises(DataError, match=r"texts\[7\]: \d+ tokens, more than the 65536"):
         small.translate(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
 
 
@@ -321,7 +325,7 @@ def test_split_lines_may_have_any_length(tokenizer):
     document = "a cat sits by the sea. " * 3000
     [[found]] = quick.translate([document], DecodingConfig(beam_size=1), split="sentences")
     assert found.hypothesis.length == 3000
-    with pytest.raises(DataError, match=r"line 1: \d+ tokens"):
+    with pytest.raises(DataError, match=r"texts\[0\]: \d+ tokens"):
         quick.translate([document])
 
 
@@ -353,15 +357,15 @@ UNKNOWN = "characters that are not in the vocabulary"
 REMEDY = "replace them, or train on text that contains them"
 
 
-def test_unknown_characters_are_reported_with_their_line(tokenizer):
+def test_unknown_characters_are_reported_with_their_place(tokenizer):
     model = translator(tokenizer)
     with pytest.warns(TranslationWarning) as caught:
         list(model.translate_stream(["two dogs", "two 猫 猫 z", "", "Q"], max_length=3))
     found = [str(one.message) for one in caught if UNKNOWN in str(one.message)]
-    assert found == [f"line 2: {UNKNOWN}: 猫 z; {REMEDY}", f"line 4: {UNKNOWN}: Q; {REMEDY}"]
+    assert found == [f"texts[1]: {UNKNOWN}: 猫 z; {REMEDY}", f"texts[3]: {UNKNOWN}: Q; {REMEDY}"]
     with pytest.warns(TranslationWarning) as caught:
         model.score(["two", "qz"], ["zwei Q", "Hunde"], first_line=5)
     assert [str(one.message) for one in caught] == [
-        f"source 6: {UNKNOWN}: q z; {REMEDY}",
-        f"target 5: {UNKNOWN}: Q; {REMEDY}",
+        f"sources[5]: {UNKNOWN}: q z; {REMEDY}",
+        f"targets[4]: {UNKNOWN}: Q; {REMEDY}",
     ]
