@@ -57,6 +57,7 @@ and JSON in pipes and files are exact.
 | 0 | success |
 | 1 | internal error |
 | 2 | user error: one message with value, rule and remedy |
+| 129 | the terminal was closed (SIGHUP) |
 | 130 | interrupted by Ctrl-C |
 | 141 | the program that reads the output ended |
 | 143 | stopped by SIGTERM |

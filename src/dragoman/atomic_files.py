@@ -1,18 +1,26 @@
 """Atomic file and folder writes.
 
 A file is written under a temporary name, forced to disk and renamed. A folder is filled under a hidden name and renamed
-when it is complete, so that a folder with the final name is complete.
+when it is complete, so that a folder with the final name is complete. A process locks what it writes: what a killed
+process left behind has no lock, and the next process that writes the same name removes it.
 """
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from dragoman.errors import DataError, RunError
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 _T = TypeVar("_T")
 
@@ -73,13 +81,15 @@ def new_folder(path: Path) -> Iterator[Path]:
     """Create a folder that takes the name `path` when the block ends, and is removed if the block raises."""
     partial = _temporary(path)
     try:
+        _remove_abandoned(path)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        yield partial
-        sync_files(partial)
-        if path.exists():
-            shutil.rmtree(path)
-        partial.rename(path)
+        with _locked(partial):
+            yield partial
+            sync_files(partial)
+            if path.exists():
+                shutil.rmtree(path)
+            partial.rename(path)
         _sync(path.parent)
     except OSError as error:
         raise WriteError(path, error) from error
@@ -96,11 +106,23 @@ def file_lock(lock: Path) -> Iterator[None]:
     except OSError as error:
         raise WriteError(lock, error) from error
     with file:
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def try_lock(descriptor: int) -> bool:
+    """Return whether this process holds the exclusive lock of an open file; true on systems without locks."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def open_or_build(folder: Path, open_folder: Callable[[Path], _T], build: Callable[[Path], _T]) -> _T:
@@ -136,14 +158,54 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporary files and folders of a name whose processes were killed, as far as possible."""
+    if fcntl is None or not path.parent.is_dir():
+        return
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9]+\.tmp")
+    for partial in [one for one in path.parent.iterdir() if pattern.fullmatch(one.name)]:
+        with suppress(OSError), _opened(partial) as descriptor:
+            if not try_lock(descriptor):
+                continue
+            if partial.is_dir():
+                shutil.rmtree(partial)
+            else:
+                partial.unlink()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Open a file or folder to lock it; never a link, and without waiting for the other side of a pipe."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a temporary file or folder, where the system has locks."""
+    if fcntl is None:
+        yield
+        return
+    with _opened(path) as descriptor:
+        try_lock(descriptor)
+        yield
+
+
 @contextmanager
 def _new_file(path: Path) -> Iterator[Path]:
-    """Yield a name for a file that replaces `path` when the block ends, and is removed if the block raises."""
+    """Yield an empty file that replaces `path` when the block ends, and is removed if the block raises."""
     partial = _temporary(path)
     try:
-        yield partial
-        _sync(partial)
-        partial.replace(path)
+        _remove_abandoned(path)
+        partial.touch()
+        with _locked(partial):
+            yield partial
+            _sync(partial)
+            partial.replace(path)
         _sync(path.parent)
     except OSError as error:
         raise WriteError(path, error) from error

@@ -74,13 +74,16 @@ def test_closed_pipe_ends_translate_quietly(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("output", "number"), [("-", signal.SIGINT), ("target", signal.SIGINT), ("target", signal.SIGTERM)]
+    ("output", "number"),
+    [("-", signal.SIGINT), *(("target", one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))],
 )
 def test_interrupted_translation_keeps_its_lines_apart(run, tmp_path, output, number):
     with translating(run, "--output", output) as process:
         process.stdin.write(text(MANY))  # more than is read ahead, so `write` returns after some translations
         process.stdin.flush()
         process.send_signal(number)
+        if number != signal.SIGINT:
+            process.send_signal(signal.SIGTERM)  # a second signal does not interrupt the cleanup
         _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert err.count("\n") == (0 if output == "-" else 1)
@@ -89,3 +92,15 @@ def test_interrupted_translation_keeps_its_lines_apart(run, tmp_path, output, nu
     if kept:
         lines = (tmp_path / "target.partial").read_text(encoding="utf-8").count("\n")
         assert f"{lines:,} lines" in err
+
+
+def test_file_of_a_killed_translation_is_removed_by_the_next(run, tmp_path):
+    with translating(run, "--output", "target") as process:
+        process.stdin.write(text(MANY))
+        process.stdin.flush()
+        process.kill()
+    assert [path.name for path in tmp_path.glob(".*")] == [f".target.{process.pid}.tmp"]
+    with translating(run, "--output", "target") as process:
+        process.communicate(text(3), timeout=60)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "target"]
+    assert (tmp_path / "target").read_text(encoding="utf-8") == text(3)

@@ -1,6 +1,7 @@
 """Atomic writes of files and folders."""
 
 import errno
+import fcntl
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -85,6 +86,40 @@ def test_text_file_appears_when_complete(tmp_path):
         write_and_fail(path)
     assert path.read_bytes() == "grün\n".encode()
     assert names(tmp_path) == ["out.de"]
+
+
+def test_files_of_killed_processes_are_removed(tmp_path):
+    """Those of living processes, of other names, links and pipes stay."""
+    (tmp_path / ".out.de.99.tmp").write_text("half")
+    (tmp_path / ".store.99.tmp").mkdir()
+    (tmp_path / ".store.99.tmp" / "a").write_text("half")
+    kept = [".other.99.tmp", ".out.de.97.tmp", ".out.de.98.tmp", ".out.de.x.tmp", ".out.de.96.tmp"]
+    (tmp_path / "elsewhere").write_text("text")
+    for name in kept[:2] + kept[3:4]:
+        (tmp_path / name).write_text("")
+    (tmp_path / kept[2]).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / kept[4]).mkdir()
+    with (tmp_path / kept[1]).open() as living, new_text_file(tmp_path / kept[3]):
+        descriptor = os.open(tmp_path / kept[4], os.O_RDONLY)
+        for one in (living.fileno(), descriptor):
+            fcntl.flock(one, fcntl.LOCK_EX)
+        write_text(tmp_path / "out.de", "whole")
+        with new_folder(tmp_path / "store"):
+            pass
+        os.close(descriptor)
+    assert names(tmp_path) == sorted([*kept, "elsewhere", "out.de", "store"])
+    assert (tmp_path / "elsewhere").read_text() == "text"
+
+
+def test_writers_of_one_name_keep_their_files(tmp_path, monkeypatch):
+    with new_text_file(tmp_path / "out") as one:
+        one.write("one")
+        monkeypatch.setattr(os, "getpid", lambda: 99)
+        with new_folder(tmp_path / "store"), new_text_file(tmp_path / "out") as other:
+            other.write("other")
+        assert (tmp_path / "out").read_text() == "other"
+    assert (tmp_path / "out").read_text() == "one"
+    assert names(tmp_path) == ["out", "store"]
 
 
 def test_device_is_written_directly():

@@ -1,4 +1,4 @@
-"""Output in which control characters of texts, names and files are visible, and have no effect on a terminal.
+"""Standard streams in which control characters of texts, names and files are visible, without effect on a terminal.
 
 A terminal obeys the control characters that it receives: they erase lines, change colors and titles, and reverse the
 direction of text. Standard error is escaped everywhere, because it carries messages alone; standard output is escaped

@@ -1,20 +1,18 @@
 """Entry point of the command `dragoman`: verbs, errors and exit codes.
 
 Exit codes: 0 success; 2 an error of the user (one message: what, where, remedy); 1 an internal error; 130 interrupted
-by Ctrl-C; 143 stopped by SIGTERM; 141 the reader of a pipe closed it.
+by Ctrl-C; 143 stopped by SIGTERM; 129 the terminal was closed (SIGHUP); 141 the reader of a pipe closed it.
 A verb's module is imported when the verb is called, so that `dragoman --help` answers in under 0.3 seconds.
 """
 
 import errno
 import os
-import signal
 import sys
 import traceback
 import warnings
 from contextlib import suppress
 from importlib import import_module
-from types import FrameType
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -22,13 +20,12 @@ from typer.core import TyperCommand, TyperGroup
 import dragoman
 from dragoman.cli import messages
 from dragoman.cli.escaped_output import escape_standard_streams
+from dragoman.cli.signals import SIGNALED, exit_on_signals
 from dragoman.cli.usage_errors import USAGE_ERROR, describe_usage_error
 from dragoman.errors import DragomanError, StoppedError, TextError
 
 _USER_ERROR: Final = 2
 INTERNAL_ERROR: Final = 1
-SIGNALED: Final = 128
-"""Plus the number of a signal: the code that a shell reports for a process that the signal ended."""
 LEVEL_FLAGS: Final = ("--quiet", "--verbose")
 INTERRUPTED: Final = SIGNALED + 2
 BROKEN_PIPE: Final = SIGNALED + 13
@@ -108,8 +105,7 @@ def main() -> None:
     """Run the command line of this process and end the process with its exit code."""
     _open_closed_streams()
     escape_standard_streams()
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _end)
+    exit_on_signals()
     arguments, debug = _without_debug(_level_flags_last(sys.argv[1:]))
     if not debug:
         warnings.showwarning = messages.show_warning
@@ -139,11 +135,6 @@ def _open_closed_streams() -> None:
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-
-
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    """End the process after a signal, with the cleanup of an exception."""
-    sys.exit(SIGNALED + number)
 
 
 def _set_library_defaults() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import signal
 import sys
 import time
 from contextlib import closing, contextmanager
@@ -16,6 +15,7 @@ from dragoman.atomic_files import new_text_file
 from dragoman.cli import messages
 from dragoman.cli.live_input import LiveLines, standard_input
 from dragoman.cli.options import flag, refuse
+from dragoman.cli.signals import SIGNALED
 from dragoman.data.readers import line_reader
 from dragoman.data.readers.conllu import read_heads
 from dragoman.data.readers.line_reader import ReadWarnings
@@ -208,10 +208,10 @@ def _keep_written(stream: TextIO, output: Path, count: int, unit: str) -> str:
 
 
 def _stopped(stop: BaseException, message: str) -> StoppedError:
-    """Return the error for Ctrl-C, or for the exit that SIGTERM requests."""
+    """Return the error for Ctrl-C, or for the exit that another signal requests."""
     error = StoppedError(message)
-    if isinstance(stop, SystemExit):
-        error.signal_number = signal.SIGTERM
+    if isinstance(stop, SystemExit) and isinstance(stop.code, int):
+        error.signal_number = stop.code - SIGNALED
     return error
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli import options
-from dragoman.cli.training_display import TerminalReporter, on_signals, show_result
+from dragoman.cli.signals import on_signals
+from dragoman.cli.training_display import TerminalReporter, show_result
 from dragoman.cli.verb_command import Outcome
 from dragoman.errors import ConfigError, DragomanError
 

@@ -1,21 +1,19 @@
-"""Display of a training on standard error, from the configuration to the result, and its interruption by signals."""
+"""Display of a training on standard error, from the configuration to the result."""
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from types import FrameType
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, assert_never
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from dragoman.cli import messages
+from dragoman.cli.signals import on_signals
 from dragoman.cli.table_output import PlainConsole, build_table, print_whole
-from dragoman.errors import StoppedError, quote
+from dragoman.errors import quote
 from dragoman.number_words import counted
 from dragoman.training import callbacks
 
@@ -41,7 +39,6 @@ class _MessageConsole(PlainConsole):
 
 
 console = _MessageConsole(stderr=True)
-NOTICE = b"\nstopping at the next safe point; press Ctrl-C again to stop at once\n"
 
 
 def show_line(text: str) -> None:
@@ -57,30 +54,6 @@ def status() -> Iterator[Callable[[str], None]]:
         return
     with console.status("") as spinner:
         yield lambda message: spinner.update(Text(f"{message} …"))
-
-
-@contextmanager
-def on_signals(notice: bytes = NOTICE) -> Iterator[Callable[[], bool]]:
-    """Yield a function that is true after the first signal; a second Ctrl-C raises KeyboardInterrupt."""
-    received: list[int] = []
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if received and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        if not received:
-            with suppress(OSError):  # standard error may be closed; `print` could wait for a lock of this thread
-                os.write(2, notice)
-        received.append(number)
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(received)
-    except StoppedError as error:
-        error.signal_number = (received or [signal.SIGINT])[0]
-        raise
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def show_choices(choices: list[Choice], *, device: str) -> None:

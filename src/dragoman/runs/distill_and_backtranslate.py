@@ -96,8 +96,8 @@ def _write_pairs(out: Path, pairs: Iterable[tuple[str, str]], origin: dict[str, 
                 if not (source.strip() and target.strip()):
                     left_out += 1
                     continue
-                sources.write(source + "\n")
-                targets.write(target + "\n")
+                sources.write(" ".join(source.splitlines()) + "\n")
+                targets.write(" ".join(target.splitlines()) + "\n")
                 count += 1
         if not count:
             raise DataError("No pair is left: one side of each is empty. Give a file with texts.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 from pydantic import ValidationError
 
 from dragoman import runs
-from dragoman.atomic_files import write_atomically
+from dragoman.atomic_files import try_lock, write_atomically
 from dragoman.checksums import is_sealed, seal
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
@@ -22,12 +22,6 @@ from dragoman.runs.record_schemas import ConfigRecord, EnvironmentRecord, Export
 from dragoman.training.checkpoint_folders import checkpoint_steps
 from dragoman.untrusted_files import LINK_REMEDY, MEBIBYTE, FileKind
 from dragoman.yaml_files import RUN_CONFIG, read_yaml, to_yaml
-
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 if TYPE_CHECKING:
     from dragoman.tasks.config import Experiment
@@ -114,7 +108,7 @@ class RunFolder:
                 raise RunError(f"{path}: is a symbolic link; {LINK_REMEDY}")
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            if not _try_lock(descriptor):
+            if not try_lock(descriptor):
                 raise RunError(f"{self.path}: another process is training in it. Wait until it ends, or stop it.")
             self._remove_temporary_files()
             yield
@@ -290,19 +284,6 @@ def _texts(tree: Any) -> Iterator[str]:
 
 def _is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".tmp")
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Return whether this process holds the lock; true on systems without locks."""
-    if fcntl is None:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _read_record(path: Path, schema: type[Record]) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""Ctrl-C and SIGTERM as a flag."""
+"""Ctrl-C, SIGTERM and SIGHUP as a flag."""
 
 import os
 import signal
 
 import pytest
 
-from dragoman.cli.training_display import on_signals
+from dragoman.cli.signals import on_signals
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_first_signal_sets_the_flag_and_prints_a_notice(number, capfd):
     with on_signals() as interrupted:
         assert not interrupted()
@@ -31,3 +31,13 @@ def test_handlers_are_restored():
     with on_signals():
         assert signal.getsignal(signal.SIGINT) is not before[0]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_ignored_hangup_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with on_signals() as interrupted:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupted()
+    finally:
+        signal.signal(signal.SIGHUP, before)

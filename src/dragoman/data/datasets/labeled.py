@@ -54,9 +54,15 @@ class Labels:
 
     names: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        """Raise DataError on a label that would break the lines and columns of outputs."""
+        for name in self.names:
+            if "\t" in name or name.splitlines() != [name]:
+                raise DataError(f"the label {name!r} is empty or contains a tab or a line break; rename it in the text")
+
     @classmethod
     def collect(cls, labels: Iterable[str]) -> Self:
-        """Return all different labels, sorted. Raises DataError if there are fewer than two."""
+        """Return all different labels, sorted. Raises DataError if there are fewer than two, or one is unusable."""
         names = tuple(sorted(set(labels)))
         if len(names) < 2:
             only = f"the label {names[0]!r} alone" if names else "no label"
@@ -90,7 +96,10 @@ class Labels:
                 f"{path}: the labels do not match their fingerprint; {_REMEDY}. If you renamed labels, delete the "
                 "line with the fingerprint"
             )
-        return cls(tuple(names))
+        try:
+            return cls(tuple(names))
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
 
 
 def wrap_in_bos_eos(ids: Sequence[int], *, max_length: int) -> list[int]:

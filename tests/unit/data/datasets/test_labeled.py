@@ -42,6 +42,16 @@ def test_fewer_than_two_labels_are_refused(given, message):
         Labels.collect(given)
 
 
+@pytest.mark.parametrize("label", ["", "a\tb", "a\nb", "a\r", "a\u2028b"])
+def test_label_that_breaks_columns_or_lines_is_refused(label, tmp_path):
+    with pytest.raises(DataError, match="is empty or contains a tab or a line break; rename it"):
+        Labels.collect(["a", label])
+    tree = {"format": "dragoman.labels", "format_version": 1, "labels": ["a", label]}
+    (tmp_path / "labels.json").write_text(json.dumps(tree), encoding="utf-8")
+    with pytest.raises(DataError, match=r"labels\.json: the label .* is empty or contains"):
+        Labels.load(tmp_path / "labels.json")
+
+
 def test_labels_survive_a_file(tmp_path):
     path = tmp_path / "labels.json"
     Labels(("a", "größer")).save(path)
