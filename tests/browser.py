@@ -53,7 +53,7 @@ class Browser:
         """What the page fetched."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session: str | None = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network"):
+        for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **arguments: Any) -> Any:
@@ -115,6 +115,8 @@ class Browser:
     def _note(self, event: dict[str, Any]) -> None:
         if event.get("method") == "Runtime.exceptionThrown":
             self.errors.append(json.dumps(event["params"]["exceptionDetails"]))
+        if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
+            self.errors.append(json.dumps(event["params"]["entry"]))
         if event.get("method") == "Network.requestWillBeSent":
             self.requests.append(event["params"]["request"]["url"])
 

@@ -71,6 +71,28 @@ def test_report_shows_the_numbers(folder, numbers, tmp_path):
         assert [url for url in shown.requests if not url.startswith("file:")] == []
 
 
+def test_injected_scripts_do_not_run(folder, tmp_path):
+    program = chromium()
+    if program is None:
+        pytest.skip("Chromium is not installed")
+    inserted = """<script>window.injected = 1</script><script src="injected.js"></script>
+        <script src="data:text/javascript,window.injected=1"></script><img src="x.png" onerror="window.injected = 1">
+        <svg onload="window.injected = 1"></svg><p id="styled" style="color: rgb(1, 2, 3)">text</p>
+        <iframe srcdoc="<script>parent.injected = 1</script>"></iframe><base href="https://example.com/"><main>"""
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    (tmp_path / "page.html").write_text(page.replace("<main>", inserted, 1), encoding="utf-8")
+    (tmp_path / "injected.js").write_text("window.injected = 1", encoding="utf-8")
+    with browser(program, tmp_path / "profile") as shown:
+        shown.open(tmp_path / "page.html")
+        assert shown.value("typeof window.injected") == "undefined"
+        assert shown.value("getComputedStyle(document.querySelector('#styled')).color") != "rgb(1, 2, 3)"
+        assert shown.value("document.querySelectorAll('#worst canvas').length") > 0  # its own script runs
+        assert shown.value("document.baseURI").startswith("file:")
+        assert len([one for one in shown.errors if "Content Security Policy" in one]) >= 5
+        with pytest.raises(AssertionError, match="TrustedHTML"):
+            shown.value("document.body.innerHTML = '<p>'")
+
+
 def test_unwritable_output_is_refused_before_the_work(tmp_path):
     answer = dragoman("analyse", GOLDEN / "no-such-run", *TEST_SET, "--out", "nowhere/page.html", cwd=tmp_path)
     assert answer.returncode == 2
