@@ -390,7 +390,6 @@ def profile_experiment(
     with tempfile.TemporaryDirectory(prefix="dragoman-plan-") as name:
         folder = RunFolder(Path(name))
         folder.write_config(experiment)
-        for file in () if tokenizer_from is None else (tokenizer_from.tokenizer, tokenizer_from.labels):
-            if file.exists():
-                (folder.path / file.name).write_bytes(file.read_bytes())
+        if tokenizer_from is not None:
+            tokenizer_from.copy_files(folder, tokenizer_from.tokenizer, tokenizer_from.labels)
         return run_profiler(folder.path, request, program=PROFILER, report=report)

@@ -1,7 +1,6 @@
 """Export: copy what inference needs from a run to a folder, with weights of lower precision and a shortlist."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -91,9 +90,7 @@ def _read_training_pairs(experiment: Experiment, folder: RunFolder) -> Iterator[
 def _write_export(
     export: RunFolder, run: RunFolder, experiment: Experiment, *, name: str, compute_type: ComputeType
 ) -> None:
-    for path in (run.tokenizer, run.labels, run.environment, run.scores):
-        if path.exists():
-            shutil.copyfile(path, export.path / path.name)
+    run.copy_files(export, run.tokenizer, run.labels, run.environment, run.scores)
     shapes = parameter_shapes(build_meta_model(experiment, run))
     save_arrays(export.weights, quantize_weights(load_arrays(run.weights, shapes), compute_type))
     tree = experiment.model_dump(mode="json")
@@ -113,9 +110,9 @@ def _write_export(
 
 def _renamed_card(run: RunFolder, experiment: Experiment, name: str) -> str:
     """Return the model card of a run with title and commands for its export, which may be the only copy elsewhere."""
-    if not run.model_card.exists():
+    card, old = run.read_model_card().rstrip(), run.path.resolve().name
+    if not card:
         return f"# {name}"
-    card, old = run.model_card.read_text(encoding="utf-8").rstrip(), run.path.resolve().name
     task = build_task(experiment).description
     card = card.replace(usage_section(task, old), usage_section(task, name))
     return f"# {name}{card.removeprefix(f'# {old}')}" if card.startswith(f"# {old}\n") else card

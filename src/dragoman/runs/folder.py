@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 FORMAT_KEY, FORMAT_VERSION = "format_version", 1
 """First key of config.yaml."""
 _RECORD = FileKind(MEBIBYTE, error=RunError)
-"""Environment, scores and origin of a run."""
+"""Environment, scores, origin and model card of a run."""
+_COPIED = FileKind(32 * MEBIBYTE, error=RunError)
+"""Any of them, and the tokenizer."""
 
 
 @final
@@ -216,6 +218,16 @@ class RunFolder:
         """Raise RunError if the training has not ended."""
         if not self.weights.exists():
             raise RunError(f"{self.path}: the training has not ended. {self.how_to_finish()}")
+
+    def copy_files(self, into: "RunFolder", *files: Path) -> None:
+        """Copy those of the files that exist to another folder. Raises RunError if one is a link."""
+        for path in files:
+            if os.path.lexists(path):
+                write_atomically(into.path / path.name, _COPIED.read_bytes(path))
+
+    def read_model_card(self) -> str:
+        """Return the text of the model card; an empty text without one."""
+        return _RECORD.read_text(self.model_card) if os.path.lexists(self.model_card) else ""
 
     def open(self, path: Path) -> "RunFolder":
         """Return the folder of another run."""

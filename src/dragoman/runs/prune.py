@@ -68,7 +68,7 @@ def prune_run(
     pruned_folder.create()
     with pruned_folder.remove_on_error():
         pruned_folder.write_config(config)
-        write_atomically(pruned_folder.tokenizer, folder.tokenizer.read_bytes())
+        folder.copy_files(pruned_folder, folder.tokenizer)
         pruned = build_task(config).build_model(pruned_folder, device=torch.device("cpu"))
         set_weights(pruned, pruned_weights(model, left), where=str(path))
         result = PruneResult((num_heads, num_left), (count_parameters(model), count_parameters(pruned)), left)

@@ -15,7 +15,7 @@ from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.data.tokenizers.trainers import Texts, train_model
 from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, BpeModel, SubwordModel, UnigramModel, WordModel
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, shorten, shorten_text
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 _FORMAT = "dragoman.tokenizer"
@@ -111,6 +111,8 @@ class Tokenizer:
 
 _MODELS: dict[str, type[SubwordModel]] = {"bpe": BpeModel, "unigram": UnigramModel, "words": WordModel}
 _REMEDY = "copy the file again from the run it belongs to, or train again"
+MAX_VOCAB = 1_000_000
+"""Maximum number of tokens, which take 300 MB of memory."""
 _FILE = FileKind(32 * MEBIBYTE, _REMEDY)
 """A vocabulary of 250,000 tokens takes 20 MiB."""
 
@@ -128,8 +130,10 @@ def _language_from_json(tree: _Tree) -> LanguageTokenizer:
     normalizer = TypeAdapter(TextNormalizer).validate_python(tree["normalizer"])
     kind, fields = tree["model"]["kind"], {name: value for name, value in tree["model"].items() if name != "kind"}
     if kind not in _MODELS:
-        raise ValueError(f"unknown kind of model {kind!r}")
+        raise ValueError(f"unknown kind of model {shorten(kind)}")
     vocab = tuple(fields["vocab"])
+    if len(vocab) > MAX_VOCAB:
+        raise ValueError(f"the vocabulary has {len(vocab):,} tokens, more than {MAX_VOCAB:,}")
     if vocab[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(set(vocab)) != len(vocab):
         raise ValueError("the vocabulary lacks its special tokens or holds a token twice")
     model: SubwordModel = TypeAdapter(_MODELS[kind]).validate_python(fields)
@@ -138,4 +142,4 @@ def _language_from_json(tree: _Tree) -> LanguageTokenizer:
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    return shorten_text(text.splitlines()[0], 200) if text else type(error).__name__
