@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dragoman.atomic_files import write_atomically
 from dragoman.checksums import with_checksum
 from dragoman.errors import RunError
-from dragoman.models.weight_validation import check_shapes
+from dragoman.models.weight_validation import check_shapes, non_finite_error
 from dragoman.safetensors_files import WEIGHTS, TensorHeader, open_safetensors
 
 
@@ -24,16 +24,27 @@ def parameter_shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
 
 
-def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str = "these weights") -> None:
-    """Copy tensors into the parameters of a model. Raises RunError if names, shapes or number formats differ."""
+def check_tensors(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str) -> None:
+    """Raise RunError if names, shapes or number formats differ from those of the parameters of a model."""
     check_shapes({name: tuple(one.shape) for name, one in tensors.items()}, parameter_shapes(model), where=where)
-    own = dict(model.named_parameters())
-    for name, parameter in own.items():
+    for name, parameter in model.named_parameters():
         if tensors[name].dtype != parameter.dtype:
             raise RunError(f"{where}: {name} is {tensors[name].dtype}, and the model has {parameter.dtype}")
+
+
+def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], *, where: str = "these weights") -> None:
+    """Copy tensors into the parameters of a model. Raises RunError if names, shapes or number formats differ."""
+    check_tensors(model, tensors, where=where)
     with torch.no_grad():
-        for name, parameter in own.items():
+        for name, parameter in model.named_parameters():
             parameter.copy_(place_like(tensors[name], parameter))
+
+
+def check_finite(tensors: Mapping[str, Tensor], *, where: str) -> None:
+    """Raise RunError on NaN and infinity."""
+    for name, tensor in tensors.items():
+        if not bool(tensor.isfinite().all()):
+            raise non_finite_error(name, where=where)
 
 
 def place_like(tensor: Tensor, parameter: Tensor) -> Tensor:

@@ -153,7 +153,7 @@ def lengthen(folder: RunFolder, experiment: Experiment, changes: Tree) -> Experi
             "a new run."
         )
     longer = parse_experiment(merge_settings(experiment.model_dump(mode="json"), changes))
-    progress = checkpoints.load_progress(steps[-1])
+    progress = checkpoints.latest_progress()
     ends_here = not folder.is_finished() and longer.training.max_steps == progress.step > 0
     for key in () if ends_here else (progress.before_end or progress).reached_limits(longer.training):
         end = "" if folder.is_finished() else f", or --max-steps {progress.step} to end the training here"

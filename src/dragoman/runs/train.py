@@ -69,7 +69,7 @@ from dragoman.training.callbacks import (
     combine_callbacks,
     require_tensorboard,
 )
-from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.checkpoint import CheckpointStore
 from dragoman.training.config import TrainingConfig, TrainingOptions
 from dragoman.training.launch import WorkerProcesses, WorkerRank
 from dragoman.training.precision import lacks_bfloat16
@@ -281,8 +281,7 @@ def _remaining_seconds(
     device: torch.device,
 ) -> float:
     """Estimate the remaining seconds, at the speed of the run so far if it had the same threads on this machine."""
-    step, environment = folder.last_step(), folder.read_environment()
-    progress = CheckpointStore(folder.checkpoints, keep=1).load_progress(step) if step else Progress()
+    progress, environment = CheckpointStore(folder.checkpoints, keep=1).latest_progress(), folder.read_environment()
     done = progress.fraction_done(experiment.training, tokens_per_epoch=data.tokens_per_epoch)
     is_same = environment.get("platform") == platform.platform()
     if done and is_same and arrangement == recorded_arrangement(environment, device=device):

@@ -5,30 +5,40 @@ checkpoints/000012000/model.safetensors      weights
                       optimizer/             one file per worker
                       ema.safetensors        moving average of the weights, if enabled
                       progress.json          step, position in the data, best validation
+
+Every file has a checksum. A damaged checkpoint is renamed, and the training continues from the one before.
 """
 
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Annotated, Any, final
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 from torch import Tensor
 
 from dragoman.atomic_files import new_folder, sync_files, write_atomically
-from dragoman.errors import RunError
-from dragoman.models.weight_storage import load_tensors, save_tensors
-from dragoman.safetensors_files import WEIGHTS, open_safetensors
+from dragoman.checksums import check_json, file_checksum, to_checked_json
+from dragoman.errors import RunError, warn
+from dragoman.models.weight_storage import check_finite, load_tensors, save_tensors
 from dragoman.training.checkpoint_folders import checkpoint_folder, checkpoint_steps
 from dragoman.training.config import TrainingConfig
 from dragoman.untrusted_files import LINK_REMEDY, MEBIBYTE, FileKind
 
 SHARDS = "optimizer"
+_SHARD_CHECKSUMS = "shards"
+"""Key of `progress.json`."""
+DAMAGED = "damaged-"
+"""Prefix of the names of damaged checkpoints."""
 _PROGRESS = FileKind(MEBIBYTE, error=RunError)
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint is damaged, and another one is used."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +179,10 @@ class CheckpointStore:
                 sync_files(folder / SHARDS)
             if checkpoint.ema is not None:
                 save_tensors(folder / "ema.safetensors", checkpoint.ema)
-            write_atomically(folder / "progress.json", checkpoint.progress.model_dump_json(indent=2))
+            tree = checkpoint.progress.model_dump(mode="json")
+            if write_shards is not None:
+                tree[_SHARD_CHECKSUMS] = {path.name: file_checksum(path) for path in (folder / SHARDS).iterdir()}
+            write_atomically(folder / "progress.json", to_checked_json(tree))
         self._remove_old(checkpoint.progress)
 
     def steps(self) -> list[int]:
@@ -180,61 +193,120 @@ class CheckpointStore:
     def _steps(self) -> list[int]:
         return checkpoint_steps(self.folder)
 
+    def latest_progress(self) -> Progress:
+        """Load the progress of the latest checkpoint in which it is intact; without any, that of a new training.
+
+        Raises RunError if all are damaged.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            with suppress(RunError):
+                return self.load_progress(step)
+        return self.load_progress(steps[-1]) if steps else Progress()
+
     def load_progress(self, step: int) -> Progress:
         """Load the progress of a step. Raises RunError if it is damaged."""
+        self.finish()
         folder = self._folder_of(step)
-        with self._explain_damage(step):
-            progress = Progress.model_validate(_PROGRESS.read_json(folder / "progress.json", root=self._root))
+        with _explain_damage(folder):
+            progress = Progress.model_validate(self._read_progress(folder))
             if progress.step != step:
                 raise RunError(f"{folder}: its progress.json is that of step {progress.step}")
         return progress
 
+    def load_latest(self, check: Callable[[Checkpoint], None] = lambda _: None) -> Checkpoint | None:
+        """Load the latest checkpoint that is intact and in which `check` raises no RunError; None without any.
+
+        Later ones are renamed, with a warning. Raises the RunError of the latest if none is usable.
+        """
+        errors: dict[int, RunError] = {}
+        for step in reversed(self.steps()):
+            try:
+                checkpoint = self.load(step)
+                self._check_shards(step)
+                check(checkpoint)
+            except RunError as error:
+                errors[step] = error
+                continue
+            for damaged, reason in errors.items():
+                self._rename_damaged(damaged, reason, f"The training continues from the checkpoint of step {step:,}")
+            return checkpoint
+        if errors:
+            raise next(iter(errors.values()))
+        return None
+
     def load(self, step: int) -> Checkpoint:
-        """Load the checkpoint of a step. Raises RunError if it is damaged."""
+        """Load the checkpoint of a step. Raises RunError if it is damaged, or not finite."""
         progress, folder = self.load_progress(step), self._folder_of(step)
         ema, shards = folder / "ema.safetensors", folder / SHARDS if (folder / SHARDS).is_dir() else None
-        with self._explain_damage(step):
-            for shard in () if shards is None else shards.iterdir():
-                with open_safetensors(shard, WEIGHTS, root=self._root):
-                    pass  # PyTorch reads the tensors, and the header is valid
+        with _explain_damage(folder):
             return Checkpoint(
                 progress=progress,
-                model=load_tensors(folder / "model.safetensors", root=self._root),
-                optimizer={} if shards else load_tensors(folder / "optimizer.safetensors", root=self._root),
-                ema=load_tensors(ema, root=self._root) if os.path.lexists(ema) else None,
+                model=self._load_finite(folder / "model.safetensors"),
+                optimizer={} if shards else self._load_finite(folder / "optimizer.safetensors"),
+                ema=self._load_finite(ema) if os.path.lexists(ema) else None,
                 shards=shards,
             )
+
+    def _load_finite(self, path: Path) -> dict[str, Tensor]:
+        tensors = load_tensors(path, root=self._root)
+        check_finite(tensors, where=path.name)
+        return tensors
+
+    def _check_shards(self, step: int) -> None:
+        """Raise RunError if the shards of an optimizer state are damaged; PyTorch reads them later."""
+        folder = self._folder_of(step)
+        with _explain_damage(folder):
+            checksums = self._read_progress(folder).get(_SHARD_CHECKSUMS, {})
+            for path in (folder / SHARDS).iterdir() if (folder / SHARDS).is_dir() else ():
+                self._load_finite(path)
+                if checksums and checksums.get(path.name) != file_checksum(path):
+                    raise RunError(f"{SHARDS}/{path.name} differs from its checksum in progress.json")
+
+    def _read_progress(self, folder: Path) -> dict[str, Any]:
+        return check_json(_PROGRESS.read_json_object(folder / "progress.json", root=self._root))
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """Load the weights of one checkpoint. Raises RunError if they are damaged."""
         self.finish()
         folder = self._folder_of(step)
-        with _explain_damage(folder, remedy="delete this folder to select and average without it"):
-            return load_tensors(folder / "model.safetensors", root=self._root)
+        with _explain_damage(folder):
+            return self._load_finite(folder / "model.safetensors")
 
     def candidates(self, progress: Progress, ema: Mapping[str, Tensor] | None) -> dict[str, dict[str, Tensor]]:
         """Return the last weights, the best by validation, the average of the last checkpoints (Vaswani et al., 2017,
         section 6.1), and the moving average.
 
-        Checkpoints whose folder was deleted are left out.
+        Checkpoints whose folder was deleted are left out; damaged ones too, with a warning.
         """
-        existing = set(self.steps())
         found = {"last": self.weights(progress.step)}
-        if progress.best is not None and progress.best.step in existing - {progress.step}:
-            found["best"] = self.weights(progress.best.step)
-        recent = [step for step in progress.recent if step in existing]
+        best = None if progress.best is None else progress.best.step
+        steps = sorted({*progress.recent, *([] if best is None else [best])} & {*self.steps()})
+        weights = {step: one for step in steps if (one := self._intact_weights(step)) is not None}
+        if best in weights.keys() - {progress.step}:
+            found["best"] = weights[best]
+        recent = [weights[step] for step in progress.recent if step in weights]
         if len(recent) > 1:
-            found[f"average of the last {len(recent)}"] = average_weights([self.weights(step) for step in recent])
+            found[f"average of the last {len(recent)}"] = average_weights(recent)
         if ema is not None:
             found["moving average"] = dict(ema)
         return found
 
-    def _explain_damage(self, step: int) -> AbstractContextManager[None]:
-        has_earlier = min(self.steps(), default=step) < step
-        resume = (
-            "delete this folder to resume from the previous one" if has_earlier else "train again in another folder"
-        )
-        return _explain_damage(self._folder_of(step), remedy=resume)
+    def _intact_weights(self, step: int) -> dict[str, Tensor] | None:
+        try:
+            return self.weights(step)
+        except RunError as error:
+            self._rename_damaged(step, error, "The weights are selected and averaged without it")
+            return None
+
+    def _rename_damaged(self, step: int, error: RunError, consequence: str) -> None:
+        """Rename a damaged checkpoint, so that it is no longer one, with a warning."""
+        folder = self._folder_of(step)
+        renamed = folder.with_name(f"{DAMAGED}{folder.name}")
+        shutil.rmtree(renamed, ignore_errors=True)
+        folder.rename(renamed)
+        reason = str(error).removesuffix(_REMEDY)
+        warn(f"{reason}. {consequence}, and the damaged one was renamed to {renamed.name}.", CheckpointWarning)
 
     def _folder_of(self, step: int) -> Path:
         return checkpoint_folder(self.folder, step)
@@ -285,12 +357,15 @@ def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 
+_REMEDY = "; train again in another folder"
+
+
 @contextmanager
-def _explain_damage(folder: Path, *, remedy: str) -> Iterator[None]:
-    """Raise RunError with the first line of the root cause, and this remedy in place of its own."""
+def _explain_damage(folder: Path) -> Iterator[None]:
+    """Raise RunError with the first line of the root cause, and a remedy in place of its own."""
     try:
         yield
-    except (OSError, ValidationError, RunError) as error:
+    except (OSError, ValueError, RunError) as error:
         cause = error.__cause__ or error
         reason = (str(cause).splitlines() or [type(cause).__name__])[0]
-        raise RunError(f"{folder}: the checkpoint is damaged ({reason}); {remedy}") from error
+        raise RunError(f"{folder}: the checkpoint is damaged ({reason}){_REMEDY}") from error

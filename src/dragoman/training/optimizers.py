@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from dragoman.array_types import Float
 from dragoman.config import Config
-from dragoman.errors import RunError
+from dragoman.errors import RunError, shorten
 from dragoman.models.task_heads import Head
 from dragoman.models.weight_storage import place_like
 from dragoman.nn.embedding import Unembedding, lookup_parameters
@@ -84,6 +84,8 @@ class _AdamW(torch.optim.AdamW):
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the iteration: singular values converge to about 1, and small ones grow by 3.4445 each time."""
+_ADAM_PARTS = {"step", "exp_avg", "exp_avg_sq"}
+_MUON_PARTS = {"momentum"}
 _ITERATIONS = 5
 ADAMW_RMS = 0.2
 """Typical root mean square of an AdamW step, in learning rates."""
@@ -238,8 +240,33 @@ def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tenso
     }
 
 
+def check_optimizer_tensors(
+    optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor], *, where: str = "this checkpoint"
+) -> None:
+    """Raise RunError if the state of a parameter is incomplete or has another shape, as of other optimizer settings."""
+    parameters = dict(model.named_parameters())
+    groups = [{id(one) for one in group["params"]} for group in optimizer.param_groups]
+    found: dict[str, set[str]] = {}
+    for key, tensor in tensors.items():
+        name, _, part = key.rpartition("/")
+        if name not in parameters:
+            raise RunError(f"{where}: the optimizer state has an unknown {shorten(key)}")
+        if tensor.shape != (torch.Size() if part == "step" else parameters[name].shape):
+            raise RunError(f"{where}: the optimizer state has another shape of {key}")
+        found.setdefault(name, set()).add(part)
+    for name, parts in found.items():
+        is_muon = isinstance(optimizer, MuonWithAdamW) and id(parameters[name]) in groups[0]
+        expected = _MUON_PARTS if is_muon else _ADAM_PARTS
+        if parts != expected:
+            raise RunError(
+                f"{where}: the optimizer state of {name} is {', '.join(sorted(parts))} instead of "
+                f"{', '.join(sorted(expected))}; use the settings and the version that it was trained with"
+            )
+
+
 def restore_optimizer(optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Restore the state that `optimizer_tensors` returned. Raises RunError if Muon trained other parameters then."""
+    """Restore the state that `optimizer_tensors` returned. Raises RunError as `check_optimizer_tensors` does."""
+    check_optimizer_tensors(optimizer, model, tensors)
     optimizer.state.clear()
     for name, parameter in model.named_parameters():
         prefix = f"{name}/"
@@ -249,13 +276,6 @@ def restore_optimizer(optimizer: Optimizer, model: nn.Module, tensors: Mapping[s
                 part: value.to(parameter.device, copy=True) if part == "step" else place_like(value, parameter).clone()
                 for part, value in parts.items()
             }
-    if not isinstance(optimizer, MuonWithAdamW):
-        return
-    for group, needed in zip(optimizer.param_groups, ("momentum", "step"), strict=True):
-        if any(needed not in optimizer.state.get(parameter, {needed: None}) for parameter in group["params"]):
-            raise RunError(
-                "the checkpoint is from a version that trained other parameters with Muon; train again with this one"
-            )
 
 
 def bypass_compiler() -> None:

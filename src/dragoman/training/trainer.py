@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.errors import ConfigError, DragomanError, TrainingError
-from dragoman.models.weight_storage import place_like, set_weights
+from dragoman.models.weight_storage import check_tensors, place_like, set_weights
 from dragoman.training.callbacks import (
     Callback,
     LogEvent,
@@ -31,7 +31,13 @@ from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointS
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, WorkerLostError, gather_tensors, is_sharded
 from dragoman.training.fsdp import read_shards, write_shards
-from dragoman.training.optimizers import Optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from dragoman.training.optimizers import (
+    Optimizer,
+    check_optimizer_tensors,
+    optimizer_tensors,
+    restore_optimizer,
+    set_learning_rate,
+)
 from dragoman.training.schedules import learning_rate_factor
 from dragoman.training.step import B, LossFunction, apply_gradients, compute_gradients, model_device
 
@@ -230,11 +236,12 @@ class _Trainer(Generic[B]):
     def _restore_latest(self, **changes: Any) -> bool:
         """Restore the latest checkpoint with these changes of its progress; return whether there is one."""
         state, checkpoints, workers = self.state, self.state.checkpoints, self.workers
-        # Only the main worker knows when its asynchronous write has finished.
-        step = workers.broadcast(max(checkpoints.steps(), default=-1) if workers.is_main else None)
+        # Only the main worker knows when its asynchronous write has finished, and checks what it wrote.
+        latest = checkpoints.load_latest(self._check_fit) if workers.is_main else None
+        step = workers.broadcast((-1 if latest is None else latest.progress.step) if workers.is_main else None)
         if step < 0:
             return False
-        checkpoint = checkpoints.load(step)
+        checkpoint = latest or checkpoints.load(step)
         set_weights(state.model, checkpoint.model, where=str(checkpoints.folder))
         if checkpoint.shards is None:
             restore_optimizer(state.optimizer, state.model, checkpoint.optimizer)
@@ -249,6 +256,14 @@ class _Trainer(Generic[B]):
         state.progress = state.progress.replace(**changes)
         state.stream.seek(state.progress.position)
         return True
+
+    def _check_fit(self, checkpoint: Checkpoint) -> None:
+        """Raise RunError if a checkpoint does not fit model and optimizer."""
+        state, where = self.state, f"{self.state.checkpoints.folder}, step {checkpoint.progress.step:,}"
+        for tensors in (checkpoint.model, checkpoint.ema):
+            if tensors is not None:
+                check_tensors(state.model, tensors, where=where)
+        check_optimizer_tensors(state.optimizer, state.model, checkpoint.optimizer, where=where)
 
     def _write_checkpoint(self) -> None:
         """Write a checkpoint on the main worker; every worker writes its shard of a sharded optimizer state."""

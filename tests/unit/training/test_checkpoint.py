@@ -1,6 +1,9 @@
 """Checkpoints: which are kept, their content, and errors of damaged ones."""
 
 import json
+import math
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from threading import Event
 
@@ -10,7 +13,14 @@ import torch
 from dragoman.errors import RunError
 from dragoman.models.weight_storage import save_tensors
 from dragoman.training import checkpoint as checkpoint_module
-from dragoman.training.checkpoint import BestValidation, Checkpoint, CheckpointStore, LossSums, Progress
+from dragoman.training.checkpoint import (
+    BestValidation,
+    Checkpoint,
+    CheckpointStore,
+    CheckpointWarning,
+    LossSums,
+    Progress,
+)
 from dragoman.training.config import TranslationTrainingConfig
 
 
@@ -135,44 +145,112 @@ def test_average_of_checkpoints(checkpoints):
     assert torch.equal(found["average of the last 2"]["weight"], torch.full((3, 5), 2.5))
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
-@pytest.mark.parametrize("harm", ["cut", "gone", "empty", "other"])
-def test_damaged_checkpoint_names_folder_and_remedy(checkpoints, name, harm):
-    checkpoints.save(checkpoint(3))
-    checkpoints.save(checkpoint(5))
-    checkpoints.finish()
-    path = checkpoints.folder / "000000005" / name
-    match harm:
+def damage(path, how):
+    match how:
         case "cut":
             path.write_bytes(path.read_bytes()[:-9])
         case "gone":
             path.unlink()
         case "empty":
             path.write_bytes(b"")
+        case "bit":
+            content = bytearray(path.read_bytes())
+            content[-5] ^= 1
+            path.write_bytes(content)
         case _:
             path.write_text("{}")
-    with pytest.raises(RunError, match="delete this folder to resume from the previous one") as raised:
-        checkpoints.load(5)
-    message = str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "progress.json"])
+@pytest.mark.parametrize("how", ["cut", "gone", "empty", "bit", "other"])
+def test_damaged_latest_checkpoint_is_renamed(checkpoints, name, how):
+    checkpoints.save(checkpoint(3))
+    checkpoints.save(checkpoint(5))
+    checkpoints.finish()
+    path = checkpoints.folder / "000000005" / name
+    damage(path, how)
+    with pytest.warns(CheckpointWarning, match="The training continues from the checkpoint of step 3") as caught:
+        found = checkpoints.load_latest()
+    message = str(caught[0].message)
     assert message.startswith(f"{path.parent}: the checkpoint is damaged (")
+    assert "was renamed to damaged-000000005" in message
     assert len(message.splitlines()) == 1
-    assert checkpoints.load(3).progress.step == 3
+    assert found.progress.step == 3
+    assert checkpoints.steps() == [3]
+    assert (checkpoints.folder / "damaged-000000005").is_dir()
+    checkpoints.save(checkpoint(5))
+    assert checkpoints.load_latest().progress.step == 5
 
 
-def test_damaged_only_checkpoint_cannot_be_resumed(checkpoints):
+@pytest.mark.parametrize("part", ["model", "optimizer", "ema"])
+def test_checkpoint_with_nan_is_damaged(checkpoints, part):
+    checkpoints.save(checkpoint(3, average=True))
+    bad = checkpoint(5, average=True)
+    tensors = getattr(bad, part) if part == "optimizer" else {"weight": torch.full((3, 5), math.nan)}
+    tensors = {name: tensor * math.inf for name, tensor in tensors.items()}
+    checkpoints.save(replace(bad, **{part: tensors}))
+    with pytest.warns(CheckpointWarning, match="has values that are not finite"):
+        assert checkpoints.load_latest().progress.step == 3
+
+
+def test_damage_of_all_checkpoints_is_the_error_of_the_latest(checkpoints):
     checkpoints.save(checkpoint(3))
+    checkpoints.save(checkpoint(5))
     checkpoints.finish()
-    (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(RunError, match="train again in another folder"):
-        checkpoints.load(3)
+    for step in (3, 5):
+        (checkpoints.folder / f"00000000{step}" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(RunError, match=r"000000005: the checkpoint is damaged \(.*train again in another folder"):
+        checkpoints.load_latest()
+    assert checkpoints.steps() == [3, 5]
 
 
-def test_damaged_older_weights_name_the_remedy(checkpoints):
+def test_checkpoints_that_do_not_fit_stay(checkpoints):
+    """Other settings damage no checkpoint."""
     checkpoints.save(checkpoint(3))
+    checkpoints.save(checkpoint(5))
+
+    def refuse(_):
+        raise RunError("the weights belong to another configuration")
+
+    with pytest.raises(RunError, match="another configuration"):
+        checkpoints.load_latest(refuse)
+    assert checkpoints.steps() == [3, 5]
+
+
+def test_progress_of_damaged_checkpoints_is_skipped(checkpoints):
+    assert checkpoints.latest_progress() == Progress()
+    checkpoints.save(checkpoint(3))
+    checkpoints.save(checkpoint(5))
     checkpoints.finish()
-    (checkpoints.folder / "000000003" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(RunError, match="delete this folder to select and average without it"):
-        checkpoints.weights(3)
+    damage(checkpoints.folder / "000000005" / "progress.json", "bit")
+    assert checkpoints.latest_progress().step == 3
+    damage(checkpoints.folder / "000000003" / "progress.json", "cut")
+    with pytest.raises(RunError, match="000000005: the checkpoint is damaged"):
+        checkpoints.latest_progress()
+
+
+def test_damaged_older_weights_are_left_out(checkpoints):
+    for step, recent in ((1, (1,)), (4, (1, 4)), (5, (1, 4, 5))):
+        checkpoints.save(checkpoint(step, regular=recent, best=1))
+    checkpoints.finish()
+    (checkpoints.folder / "000000001" / "model.safetensors").write_bytes(b"")
+    with pytest.warns(CheckpointWarning, match="selected and averaged without it"):
+        found = checkpoints.candidates(checkpoint(5, regular=(1, 4, 5), best=1).progress, ema=None)
+    assert found.keys() == {"last", "average of the last 2"}
+
+
+def test_every_flipped_bit_of_the_progress_is_found_or_harmless(checkpoints):
+    saved = checkpoint(17, regular=(3, 17), best=3)
+    checkpoints.save(saved)
+    checkpoints.finish()
+    path = checkpoints.folder / "000000017" / "progress.json"
+    content = path.read_bytes()
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 7]) + content[place + 1 :])
+        with suppress(RunError):
+            assert checkpoints.load_progress(17) == saved.progress
+    path.write_text(saved.progress.model_dump_json())  # of a version without checksums
+    assert checkpoints.load_progress(17) == saved.progress
 
 
 def test_other_files_are_no_checkpoints(checkpoints):

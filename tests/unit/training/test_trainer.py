@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from dragoman.errors import ConfigError, TrainingError
-from dragoman.models.weight_storage import get_weights
+from dragoman.errors import ConfigError, RunError, TrainingError
+from dragoman.models.weight_storage import get_weights, load_tensors, save_tensors
 from dragoman.training.callbacks import (
     JsonlCallback,
     LogEvent,
@@ -17,13 +17,13 @@ from dragoman.training.callbacks import (
     StepEvent,
     ValidationEvent,
 )
-from dragoman.training.checkpoint import Progress
+from dragoman.training.checkpoint import CheckpointWarning, Progress
 from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup, WorkerLostError
 from dragoman.training.losses import cross_entropy_loss
 from dragoman.training.schedules import ConstantSchedule, InverseSqrtSchedule, LinearSchedule
 from dragoman.training.trainer import InterruptionError, Validator, total_steps
-from tests.tiny_training import BUDGET, build_run, failing_at, of, train_small, validation_by, validation_of
+from tests.tiny_training import BUDGET, SMALL, build_run, failing_at, of, train_small, validation_by, validation_of
 
 
 def config(**choices) -> TrainingConfig:
@@ -355,3 +355,58 @@ def test_every_step_is_reported(tmp_path):
     events = train_small(build_run(tmp_path, config()), config())
     assert steps_of(StepEvent, events) == list(range(1, 14))
     assert events.index(StepEvent(3)) < events.index(of(LogEvent, events)[0])
+
+
+def test_training_continues_before_a_damaged_checkpoint(tmp_path):
+    whole, resumed = build_run(tmp_path / "whole", config()), build_run(tmp_path, config())
+    train_small(whole, config())
+    with pytest.raises(InterruptionError):
+        train_small(resumed, config(), interrupted=lambda: resumed.progress.step == 7)
+    path = resumed.checkpoints.folder / "000000007" / "optimizer.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-9] + bytes([content[-9] ^ 64]) + content[-8:])
+    again = build_run(tmp_path, config())
+    with pytest.warns(CheckpointWarning, match=r"000000007: .*crc32.* continues from the checkpoint of step 5,"):
+        train_small(again, config())
+    assert again.resumed.step == 5
+    expected = get_weights(whole.model)
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in get_weights(again.model).items())
+
+
+def test_checkpoint_with_nan_blames_no_text(tmp_path):
+    """The update after a finite loss may overflow, and then a checkpoint holds NaN."""
+    run = build_run(tmp_path, config())
+
+    def overflow(event):
+        if isinstance(event, StepEvent) and event.step == 10 and not run.progress.rollbacks:
+            with torch.no_grad():
+                next(run.model.parameters()).fill_(math.nan)
+
+    with pytest.warns(CheckpointWarning, match="000000010: .*not finite.* continues from the checkpoint of step 5,"):
+        events = train_small(run, config(), observe=overflow)
+    [rolled_back] = of(RollbackEvent, events)
+    assert (rolled_back.failed_step, rolled_back.step) == (11, 5)
+    assert run.progress.step == 13
+
+
+@pytest.mark.parametrize("gone", ["exp_avg", "exp_avg_sq", "step"])
+def test_incomplete_optimizer_state_is_damage(tmp_path, gone):
+    run = build_run(tmp_path, config())
+    with pytest.raises(InterruptionError):
+        train_small(run, config(), interrupted=lambda: run.progress.step == 7)
+    path = run.checkpoints.folder / "000000007" / "optimizer.safetensors"
+    tensors = load_tensors(path)
+    del tensors[next(name for name in tensors if name.endswith(f"/{gone}"))]
+    save_tensors(path, tensors)
+    with pytest.warns(CheckpointWarning, match=r"step 7: the optimizer state .* from the checkpoint of step 5"):
+        train_small(build_run(tmp_path, config()), config())
+
+
+def test_another_configuration_damages_no_checkpoint(tmp_path):
+    run = build_run(tmp_path, config())
+    train_small(run, config(max_steps=7))
+    steps = run.checkpoints.steps()
+    wide = build_run(tmp_path, config(), model=SMALL.model_copy(update={"d_ff": 13}))
+    with pytest.raises(RunError, match=r"has another shape of .*; the weights belong to another configuration"):
+        train_small(wide, config())
+    assert run.checkpoints.steps() == steps
