@@ -29,7 +29,7 @@ COMMA := ,
 DEV := $(VENV)/$(subst $(COMMA),-,$(EXTRAS)).stamp
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all check sanitize bench docs clean help
+.PHONY: demo test test-all check audit sanitize bench docs clean help
 
 demo: $(VENV)/demo.stamp $(VENV)/cpu_library.stamp ## train a small translator of dates, times, numbers and amounts, and show it (3 minutes)
 	@$(COMPILE)
@@ -49,6 +49,9 @@ check: $(DEV) ## run the linter, the formatter, the type checker, the import con
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
+
+audit: $(DEV) ## look for known holes in the installed packages and in the oldest versions accepted; needs the network
+	$(BIN)/python .ci/audit.py
 
 sanitize: $(DEV) ## run the tests of the CPU library under the address and undefined-behavior sanitizers
 ifeq ($(COMPILER),)
