@@ -83,7 +83,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         _remove_abandoned(path)
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        make_folder(partial)
         with _locked(partial):
             yield partial
             sync_files(partial)
@@ -95,6 +95,35 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise WriteError(path, error) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and the folders above it, so that they are on disk. Raises OSError as `Path.mkdir` does."""
+    if not path.parent.is_dir():
+        with suppress(FileExistsError):  # another process may create the same
+            make_folder(path.parent)
+    path.mkdir()
+    _sync(path.parent)
+
+
+def rename_folder(path: Path, new: Path) -> None:
+    """Rename a folder inside its parent, so that the name is on disk."""
+    path.rename(new)
+    _sync(new.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line to a file, which is created, so that it is on disk. Raises RunError if it cannot be written."""
+    is_new = not path.exists()
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            _sync(path.parent)
+    except OSError as error:
+        raise WriteError(path, error) from error
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 from pydantic import ValidationError
 
 from dragoman import runs
-from dragoman.atomic_files import try_lock, write_atomically
+from dragoman.atomic_files import make_folder, try_lock, write_atomically
 from dragoman.checksums import is_sealed, seal
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
@@ -81,7 +81,8 @@ class RunFolder:
         """Create the folder. Raises RunError if it exists and is not empty."""
         self.check_new()
         try:
-            self.path.mkdir(parents=True, exist_ok=self.path.is_dir())  # of two concurrent processes, one fails
+            if not self.path.is_dir():
+                make_folder(self.path)  # of two concurrent processes, one fails
         except OSError as error:
             raise RunError(
                 f"{self.path}: cannot be created ({error.strerror}). Choose another --output-dir."

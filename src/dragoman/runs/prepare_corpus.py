@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from dragoman.atomic_files import WriteError, file_lock, write_atomically
+from dragoman.atomic_files import (
+    WriteError,
+    file_lock,
+    make_folder,
+    rename_folder,
+    write_atomically,
+)
 from dragoman.config_trees import Tree, is_set, merge
 from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.datasets.parallel import TokenStore
@@ -105,7 +111,7 @@ class PreparationConfig:
 def prepare_corpus(config: PreparationConfig, out: Path, *, report: Callable[[str], None]) -> PreparedSummary:
     """Prepare a corpus in a new folder; the result does not depend on the engine.
 
-    A killed command continues where it stopped. Raises RunError if `out` exists, and DataError if the corpus or the
+    A command that was killed, or whose disk was full, continues where it stopped. Raises RunError if `out` exists, and DataError if the corpus or the
     tokenizer is unusable.
     """
     _check_new(out)
@@ -122,6 +128,8 @@ def prepare_corpus(config: PreparationConfig, out: Path, *, report: Callable[[st
         with file_lock(lock):
             _check_new(out)
             return _prepare(config, tokenizer, work, out, corpora, report)
+    except WriteError:
+        raise  # the completed work is used again
     except DragomanError:
         shutil.rmtree(work, ignore_errors=True)
         raise
@@ -149,7 +157,8 @@ def _prepare(
 ) -> PreparedSummary:
     experiment, data = config.experiment, config.experiment.data
     _remove_other_work(work, out)
-    work.mkdir(parents=True, exist_ok=True)
+    if not work.is_dir():
+        make_folder(work)
     report("reading and cleaning the corpus")
     cleaned = clean_in_blocks(
         data,
@@ -173,9 +182,9 @@ def _prepare(
             "or split the text into sentences."
         )
     index = _build_index(experiment, cleaned, ids, tokenizer, corpora)
+    remove_intermediate_files(work)
     write_atomically(work / INDEX_FILE, json.dumps(index, indent=1) + "\n")
-    work.rename(out)
-    remove_intermediate_files(out)
+    rename_folder(work, out)
     return PreparedSummary(
         cleaned.report,
         cleaned.notes,

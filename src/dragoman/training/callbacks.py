@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, assert_never, final
 
-from dragoman.atomic_files import WriteError, write_atomically
+from dragoman.atomic_files import append_line, write_atomically
 from dragoman.errors import MissingExtraError, RunError
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
@@ -134,13 +134,7 @@ class JsonlCallback:
         if name is None or resumed:
             return
         fields = {key: _round(value) for key, value in dataclasses.asdict(event).items()}
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"event": name, **fields}) + "\n")
-                file.flush()
-                os.fsync(file.fileno())  # a checkpoint must never be on disk without the lines before it
-        except OSError as error:
-            raise WriteError(self.path, error) from error
+        append_line(self.path, json.dumps({"event": name, **fields}))  # on disk before the next checkpoint
 
     def _rewind(self, step: int) -> bool:
         """Drop incomplete lines, weight selections and lines after `step`; return whether any line is left."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
 
-from dragoman.atomic_files import new_folder, open_or_build
+from dragoman.atomic_files import new_folder, open_or_build, sync_files
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
 from dragoman.data.augmentation import NoiseConfig
@@ -353,6 +353,7 @@ def remove_intermediate_files(work: Path) -> None:
     for shard in (work / "shards").iterdir():
         shutil.rmtree(shard / "held_out", ignore_errors=True)
         (shard / "kept.json").unlink(missing_ok=True)
+        sync_files(shard)
 
 
 def _known_content(corpus: ParallelCorpus, fingerprints: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ Nothing is lost beyond what `normalize` states: the tokens of a text, joined, ar
 import re
 import unicodedata
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 Normalization = Literal["none", "nfc", "nfkc"]
@@ -20,6 +21,12 @@ If white space is collapsed, `▁` in a text becomes an underscore; if white spa
 
 UNICODE_FORMS: Final[dict[Normalization, Literal["NFC", "NFKC"]]] = {"nfc": "NFC", "nfkc": "NFKC"}
 """Unicode form of each normalization; `none` has no form."""
+MAX_MARKS = 30
+"""Combining marks in a row that are sorted together (UAX #15, stream-safe text): the time is quadratic in their number."""
+JOINER = "\u034f"
+"""Combining grapheme joiner, an invisible character that separates groups of marks."""
+_COMPOSED_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
+"""Characters that are no marks, and decompose into marks."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 _SWAPPED = str.maketrans({" ": SPACE, SPACE: " "})
 
@@ -91,5 +98,27 @@ class TextNormalizer:
 
     def _fold(self, text: str) -> str:
         form = UNICODE_FORMS.get(self.normalization)
-        folded = text if form is None else unicodedata.normalize(form, text)
+        folded = text if form is None else _separate_marks(unicodedata.normalize(form, _separate_marks(text)))
         return folded if self.whitespace == "keep" else folded.replace(SPACE, "_")
+
+
+def long_mark_runs(text: str) -> list[int]:
+    """Return the places of a text where a joiner separates `MAX_MARKS` combining marks from the marks that follow."""
+    if not any(map(_is_mark, text[MAX_MARKS::MAX_MARKS])):  # a longer run has a mark at one of these places
+        return []
+    places, run = [], 0
+    for place, character in enumerate(text):
+        run = run + 1 if _is_mark(character) else 0
+        if run > MAX_MARKS:
+            places.append(place)
+            run = 1
+    return places
+
+
+def _separate_marks(text: str) -> str:
+    places = long_mark_runs(text)
+    return JOINER.join(text[start:end] for start, end in pairwise([0, *places, len(text)])) if places else text
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.combining(character) > 0 or character in _COMPOSED_MARKS

@@ -8,11 +8,19 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import tokenizers
 
-from dragoman.data.tokenizers.normalization import SPACE, SURROGATE, UNICODE_FORMS, TextNormalizer
+from dragoman.data.tokenizers.normalization import (
+    JOINER,
+    SPACE,
+    SURROGATE,
+    UNICODE_FORMS,
+    TextNormalizer,
+    long_mark_runs,
+)
 
 Form = Literal["NFC", "NFKC"]
 Span = tuple[int, int]
@@ -89,9 +97,19 @@ def _lowered(aligned: AlignedText) -> AlignedText:
 def _folded(aligned: AlignedText, normalizer: TextNormalizer) -> AlignedText:
     """Apply the Unicode form; if white space is collapsed, `▁` becomes an underscore."""
     form = UNICODE_FORMS.get(normalizer.normalization)
-    folded = aligned if form is None else _unicode_normalized(aligned, form)
+    folded = aligned if form is None else _with_joiners(_unicode_normalized(_with_joiners(aligned), form))
     text = folded.text if normalizer.whitespace == "keep" else folded.text.replace(SPACE, "_")
     return AlignedText(text, folded.spans)
+
+
+def _with_joiners(aligned: AlignedText) -> AlignedText:
+    """Separate long runs of combining marks; a joiner has the span of the mark after it."""
+    places, spans = long_mark_runs(aligned.text), list[Span]()
+    parts = [slice(*ends) for ends in pairwise([0, *places, len(aligned.text)])]
+    for part in parts:
+        joiner = aligned.spans[part.start : part.start + 1] if part.start else []
+        spans += [*joiner, *aligned.spans[part]]
+    return AlignedText(JOINER.join(aligned.text[part] for part in parts), spans)
 
 
 def _unicode_normalized(aligned: AlignedText, form: Form) -> AlignedText:
