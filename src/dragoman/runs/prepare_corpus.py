@@ -111,8 +111,8 @@ class PreparationConfig:
 def prepare_corpus(config: PreparationConfig, out: Path, *, report: Callable[[str], None]) -> PreparedSummary:
     """Prepare a corpus in a new folder; the result does not depend on the engine.
 
-    A command that was killed, or whose disk was full, continues where it stopped. Raises RunError if `out` exists, and DataError if the corpus or the
-    tokenizer is unusable.
+    A command that was killed, or whose disk was full, continues where it stopped. Raises RunError if `out` exists, and
+    DataError if the corpus or the tokenizer is unusable.
     """
     _check_new(out)
     tokenizer = None if config.tokenizer is None else Tokenizer.load(config.tokenizer)  # an error before hours of work
