@@ -22,7 +22,7 @@ If white space is collapsed, `▁` in a text becomes an underscore; if white spa
 UNICODE_FORMS: Final[dict[Normalization, Literal["NFC", "NFKC"]]] = {"nfc": "NFC", "nfkc": "NFKC"}
 """Unicode form of each normalization; `none` has no form."""
 MAX_MARKS = 30
-"""Combining marks in a row that are sorted together (UAX #15, stream-safe text): the time is quadratic in their number."""
+"""Combining marks in a row that are sorted together (UAX #15, stream-safe text), in time quadratic in their number."""
 JOINER = "\u034f"
 """Combining grapheme joiner, an invisible character that separates groups of marks."""
 _COMPOSED_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
