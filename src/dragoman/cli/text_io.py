@@ -44,6 +44,7 @@ def read_input(name: str, warnings: ReadWarnings, *, columns: bool = False) -> I
         if is_typed(name):
             return (text for _, text in _prompt(numbered))
     else:
+        line_reader.refuse_other_formats(Path(name))
         stream, numbered = None, line_reader.read_lines(Path(name), warnings)
     lines = (text for _, text in numbered)
     return LiveLines(lines if columns else _warn_of_columns(lines, place), stream)

@@ -105,7 +105,9 @@ def _write_export(
         note = _describe_origin_of_scores(experiment, name, compute_type)
         card = card.replace(f"{SCORES_HEADING}\n", f"{SCORES_HEADING}\n\n{note}\n", 1)
     content = f"The folder `{name}` contains the weights of the run `{facts['run']}` as {compute_type} ({size:.1f} MiB)"
-    write_atomically(export.model_card, f"{card}\n\n## Export\n\n{content}: {describe_model(experiment.model)}.\n")
+    note = "It has no checkpoint: commands with `--resume` are for the run"
+    description = f"{content}: {describe_model(experiment.model)}. {note}."
+    write_atomically(export.model_card, f"{card}\n\n## Export\n\n{description}\n")
 
 
 def _renamed_card(run: RunFolder, experiment: Experiment, name: str) -> str:

@@ -129,7 +129,7 @@ def _low_score_note(result: TrainingResult, task: TaskDescription, *, run: str) 
     """Return a note, with reasons and remedies, if the validation scores are not good enough for a useful model."""
     if not (reasons := reasons_against(result.scores.get("valid", ()))):
         return None
-    longer = f"Train longer, because the scores still improved: dragoman train --resume {run} --max-steps "
+    longer = f"Train longer, because the scores have not stopped improving: dragoman train --resume {run} --max-steps "
     steps = max(2 * result.steps, MIN_USEFUL_STEPS)
     remedy = f"{longer}{steps}. {task.advice.remedy}" if result.improving else task.advice.remedy
     return f"The validation scores are not good enough for a useful {task.noun}. {'; '.join(reasons)}. {remedy}"

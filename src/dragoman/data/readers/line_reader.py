@@ -53,6 +53,12 @@ _FOREIGN = {
     re.compile(rb"%PDF-\d"): "a PDF document",
 }
 """Beginnings of files that contain text but are no text files."""
+OTHER_FORMATS = {
+    ".csv": "comma- or semicolon-separated columns",
+    **dict.fromkeys((".tmx", ".xml", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"), "TMX, XLIFF and other XML files"),
+    **dict.fromkeys((".po", ".pot"), "PO files"),
+}
+"""Formats of translations that are not read, by ending."""
 _MAGIC = {
     ".gz": re.compile(rb"\x1f\x8b"),
     ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),  # the second alternative is an empty file
@@ -351,3 +357,20 @@ def _check_beginning(raw: bytes, path: Path) -> None:
             f"{path}: is {kind}, not a text file. Save a table as tab-separated text (TSV), and other text as plain "
             "text, in UTF-8."
         )
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending of a file name without that of its compression."""
+    return (path.with_suffix("") if path.suffix in _MAGIC else path).suffix.lower()
+
+
+def refuse_other_formats(path: Path) -> None:
+    """Raise DataError for a file that is named as XML or PO, whose markup would be read as text."""
+    ending = ending_of(path)
+    if ending in OTHER_FORMATS and ending != ".csv":  # which may have tabs
+        raise other_format(path, OTHER_FORMATS[ending])
+
+
+def other_format(path: Path, formats: str) -> DataError:
+    """Return the error for a file of these formats."""
+    return DataError(f"{path}: {formats} are not read. Save or export it as tab-separated text (TSV).")

@@ -8,7 +8,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dragoman.data.readers.line_reader import MOST, SAMPLE, open_binary, read_lines, tabs_note
+from dragoman.data.readers.line_reader import (
+    MOST,
+    OTHER_FORMATS,
+    SAMPLE,
+    ending_of,
+    open_binary,
+    other_format,
+    read_lines,
+    refuse_other_formats,
+    tabs_note,
+)
 from dragoman.data.readers.parallel import (
     ParallelCorpus,
     ParallelFiles,
@@ -20,6 +30,7 @@ from dragoman.data.readers.parallel import (
 )
 from dragoman.data.readers.plain_text import TextFile, TextJsonl
 from dragoman.errors import DataError
+from dragoman.number_words import counted
 
 ParallelFormat = ParallelTsv | ParallelJsonl | ParallelParquet
 TextFormat = TextFile | TextJsonl
@@ -62,13 +73,6 @@ _VARIETIES = frozenset(
 """Words before the name of a language in header lines."""
 _REMARK = re.compile(r"\s*[(\[].*[)\]]$|\s+[-–—/:,]\s.*$|,\s.*$")
 """Country or code after the name of a language: `English (US)`, `English - US`, `Chinese, traditional`."""
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-_OTHER_FORMATS = {
-    ".csv": "comma- or semicolon-separated columns",
-    **dict.fromkeys((".tmx", ".xml", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"), "TMX, XLIFF and other XML files"),
-    **dict.fromkeys((".po", ".pot"), "PO files"),
-}
-"""Formats of translations that are not read, by ending."""
 _SETTINGS = re.compile(r"""\s*(["']?[\w.-]+["']?\s*:(\s|$)|[{#%]|---)""")
 """Beginning of a configuration file: a key, a brace, a comment or a YAML directive."""
 
@@ -82,11 +86,10 @@ def recognize_corpus(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> 
     first = resolve_files(path)[0]
     if first.exists() and not (first.is_file() or first.is_dir()):
         raise DataError(f"{first}: is a pipe or device, which cannot be read twice. Give a file.")
-    ending = _ending(first)
+    ending = ending_of(first)
     if ending in (".yaml", ".yml"):
         return None
-    if ending in _OTHER_FORMATS and ending != ".csv":  # which may have tabs
-        raise _unknown_format(path, ending, [], options)
+    refuse_other_formats(first)
     with open_binary(first) as stream:
         if stream.read(4) == b"PAR1":
             source, target = _choose_sides(parquet_text_columns(first), first, "columns")
@@ -107,7 +110,7 @@ def recognize_pairs(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> P
     """Return the format of a parallel corpus. Raises DataError, which names the `options` for two files, for others."""
     found = recognize_corpus(path, options=options)
     if not isinstance(found, ParallelFormat):
-        raise _unknown_format(path, _ending(path), [], options)
+        raise _unknown_format(path, ending_of(path), [], options)
     return found
 
 
@@ -139,12 +142,25 @@ def _column_notes(path: Path, corpus: ParallelTsv) -> Iterator[str]:
         return
     if len(rows[0]) > 2:
         yield f"{path}: of {len(rows[0])} columns, {columns[0]} and {columns[1]} are read as source and target"
+    if note := _quotes_note(rows):
+        yield f"{path}: {note}"
     names = [rows[0][column - 1] for column in columns]
     first = f"{path}: the first line ({' | '.join(names)})"
     if corpus.header:
         yield f"{first} is read as the names of the columns"
     elif len(rows) > 1 and _may_be_header(rows):
         yield f"{first} is read as a pair of texts; if it names the columns, remove it"
+
+
+def _quotes_note(rows: Sequence[Sequence[str]]) -> str | None:
+    """Describe cells in quotation marks, as spreadsheets export them; None for rare ones, which may be quotations."""
+    quoted = [cell for row in rows for cell in row if len(cell) > 2 and cell[0] == cell[-1] == '"']
+    if not any('""' in cell[1:-1] for cell in quoted) and len(quoted) * 4 < sum(map(len, rows)):
+        return None
+    return (
+        f"{counted(len(quoted), 'cells')} of the first {counted(len(rows), 'lines')} in quotation marks, which are "
+        'read as part of the text; export without them, or remove them: single ones around a cell, and "" becomes "'
+    )
 
 
 def _may_be_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -157,17 +173,12 @@ def _may_be_header(rows: Sequence[Sequence[str]]) -> bool:
 def _unknown_format(path: Path, ending: str, lines: Sequence[str], options: tuple[str, str]) -> DataError:
     """Return the error for a file that contains no sentence pairs in a known format."""
     xml = any(line.lstrip().startswith("<?xml") for line in lines[:1])
-    if (formats := _OTHER_FORMATS.get(".xml" if xml else ending)) is not None:
-        return DataError(f"{path}: {formats} are not read. Save or export it as tab-separated text (TSV).")
+    if (formats := OTHER_FORMATS.get(".xml" if xml else ending)) is not None:
+        return other_format(path, formats)
     return DataError(
         f"{path}: is not a file of sentence pairs: neither columns separated by tabs, nor JSON lines, nor Parquet. "
         f"Give two text files with {' and '.join(options)}."
     )
-
-
-def _ending(path: Path) -> str:
-    """Return the ending of a file name without that of its compression."""
-    return (path.with_suffix("") if path.suffix in _COMPRESSED else path).suffix.lower()
 
 
 def _parse_row(line: str) -> dict[str, Any] | None:

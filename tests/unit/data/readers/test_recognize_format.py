@@ -176,6 +176,14 @@ def test_names_of_two_languages_are_a_header(line, is_header, tmp_path):
             ["Phrase\tInhalt", *["two dogs run\tzwei Hunde laufen"] * 5],
             ["the first line (Phrase | Inhalt) is read as a pair of texts; if it names the columns, remove it"],
         ),
+        (
+            ['two dogs\t"zwei ""Hunde"""', *["two dogs run\tzwei Hunde laufen"] * 9],
+            [
+                "1 cell of the first 10 lines in quotation marks, which are read as part of the text; export without "
+                'them, or remove them: single ones around a cell, and "" becomes "'
+            ],
+        ),
+        (['"Yes."\t"Ja."', *["two dogs run\tzwei Hunde laufen"] * 9], []),
         (["dog\tHund", "cat\tKatze"], []),
         (["Yes.\tJa.", *["two dogs run\tzwei Hunde laufen"] * 5], []),
         ([], []),
