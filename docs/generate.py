@@ -39,6 +39,7 @@ All keys of a configuration file, with their defaults. A file contains only the 
 - A group with several kinds is selected by its key `kind`, and accepts the keys of that kind only. Without `kind`, the
   group has the kind of its default. A text in place of such a group is its kind: `model.positions: rotary` is short for
   `model.positions: {{kind: rotary}}`, also in `--set model.positions=rotary`.
+- Kinds and other words are read without regard to case, and with `-` for `_`: `AdamW` is `adamw`.
 - The file `config.yaml` of a run holds the complete configuration of its training, with all defaults.
 """
 COMMAND_LINE = f"""# Command line

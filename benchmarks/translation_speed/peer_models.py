@@ -17,7 +17,7 @@ from benchmarks.translation_speed.cpu_library_steps import TINY, Sizes, build_co
 from dragoman.data.tokenizers import Tokenizer, WordConfig
 from dragoman.models.weight_quantization import Arrays, load_arrays, save_arrays
 from dragoman.runs.config import parse_experiment
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.folder import RunFolder
 from tests.pegasus import MAX_POSITIONS, Weights, require_peer_model
 
@@ -151,7 +151,7 @@ def convert_run(run: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for compute in PEER_COMPUTE_TYPES:
         if not (ours := folder / f"dragoman-{compute}").exists():
-            export_run(run, ours, compute_type="int8" if compute == "int8" else "float32")
+            export(run, ours, compute_type="int8" if compute == "int8" else "float32")
         if not (theirs := folder / f"ctranslate2-{compute}").exists():
             write_ctranslate2(model, weights, unique_words(opened.read_tokenizer()), theirs, quantization=compute)
 

@@ -5,6 +5,7 @@
 >>> translator = dragoman.load("runs/en-de", dragoman.Translator, device="cpu", compute_type="int8")
 >>> translator.translate("Two dogs play.", beam_size=5).text
 >>> dragoman.evaluate("runs/en-de", source="test.en", reference="test.de", metrics=["bleu", "chrf"])
+>>> dragoman.export("runs/en-de", "models/en-de", compute_type="int8")
 """
 
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ __all__ = [
     "Translator",
     "__version__",
     "evaluate",
+    "export",
     "load",
     "train",
 ]
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
         Translator,
     )
     from dragoman.runs.evaluate import evaluate
+    from dragoman.runs.export import export
     from dragoman.runs.load import load
     from dragoman.runs.model_card import TrainingResult
     from dragoman.runs.train import train
@@ -83,6 +86,7 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "Score": "evaluation",
         "TrainingResult": "runs.model_card",
         "evaluate": "runs.evaluate",
+        "export": "runs.export",
         "load": "runs.load",
         "train": "runs.train",
     }

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from annotated_types import Le, Lt
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
@@ -20,7 +20,7 @@ from pydantic_core import PydanticKnownError
 from dragoman.config_errors import Hint, explain, no_hint
 from dragoman.config_keys import alternatives, is_config, kinds_of, list_members, tag_of
 from dragoman.config_trees import Tree, as_group, merge, nest
-from dragoman.errors import ConfigError, shorten_text
+from dragoman.errors import ConfigError, fold, shorten_text
 from dragoman.yaml_files import MAX_DEPTH, YamlError, parse_yaml
 
 MAX_NUMBER = 1_000_000_000
@@ -31,7 +31,8 @@ class Config(BaseModel):
     """Base class of frozen groups of settings, which refuse unknown keys with a ConfigError.
 
     `Field(description=...)` or the docstring below a key describes it: see `descriptions`. A group of several kinds
-    without `kind` has the kind of its default, and a text in its place is its `kind`.
+    without `kind` has the kind of its default, and a text in its place is its `kind`. Kinds, and other words that a key
+    may have, are read without regard to case, and with `-` for `_`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
@@ -60,15 +61,15 @@ class Config(BaseModel):
     def _name_kinds(cls, tree: Any) -> Any:
         if not isinstance(tree, Mapping):
             return tree
-        filled = dict(tree)
+        filled = {name: _as_known(value, _words(cls).get(name, {})) for name, value in tree.items()}
         for name, default in _default_kinds(cls).items():
-            value = as_group(tree.get(name))
+            value = as_group(filled.get(name))
             if isinstance(value, Mapping):
                 filled[name] = {"kind": default, **value} if default else value
         for name in _lists_of_kinds(cls) & tree.keys():
-            members = [tree[name]] if isinstance(tree[name], str) else tree[name]
+            members = [filled[name]] if isinstance(filled[name], str) else filled[name]
             if isinstance(members, list | tuple):
-                filled[name] = [as_group(member) for member in members]
+                filled[name] = [as_group(_as_known(member, _words(cls)[name])) for member in members]
         return filled
 
 
@@ -84,6 +85,29 @@ def _lists_of_kinds(group: type[Config]) -> frozenset[str]:
     """Return the keys of a group that are lists of groups with kinds."""
     members = {name: list_members(field.annotation) for name, field in group.model_fields.items()}
     return frozenset(name for name, annotations in members.items() if any(map(_has_kinds, annotations)))
+
+
+@cache
+def _words(group: type[Config]) -> dict[str, dict[str, str]]:
+    """Return the words that each key of a group may have, or the kinds, by `fold`; not of a key that takes any text."""
+    found = {}
+    for name, field in group.model_fields.items():
+        members = [*alternatives(field.annotation), *list_members(field.annotation)]
+        members += [inner for one in list_members(field.annotation) for inner in alternatives(one)]
+        if str not in members:
+            words = [word for one in members if get_origin(one) is Literal for word in get_args(one)]
+            known = [*(word for word in words if isinstance(word, str)), *filter(None, map(tag_of, members))]
+            found[name] = {fold(word): word for word in known}
+    return found
+
+
+def _as_known(value: Any, known: Mapping[str, str]) -> Any:
+    """Return a word, or a group with its kind, as it is spelled among the known ones."""
+    if isinstance(value, str):
+        return known.get(fold(value), value)
+    if isinstance(value, Mapping) and isinstance(kind := value.get("kind"), str) and fold(kind) in known:
+        return {**value, "kind": known[fold(kind)]}
+    return value
 
 
 def _has_kinds(annotation: Any) -> bool:

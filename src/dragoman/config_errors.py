@@ -107,6 +107,9 @@ def _describe(
         case "missing":
             return "", "is required and not given"
         case "union_tag_invalid" | "union_tag_not_found":
+            files = [tag_of(one) or "" for one in alternatives(here) if is_config(one) and "path" in one.model_fields]
+            if files and isinstance(value, Mapping) and re.search(r"[./\\]", str(value.get("kind"))):
+                return _describe_path(str(value["kind"]), ".".join(path), files)
             return _unknown_kind(value, kinds_of(here))
         case "model_type" | "model_attributes_type":
             return f" = {shorten(value)}", _describe_group(".".join(path), here)
@@ -170,6 +173,13 @@ def describe_rule(error: Mapping[str, Any]) -> str:
         return f"must be {article}"
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return message if kind in ("value_error", "assertion_error") else f"{message[0].lower()}{message[1:]}"
+
+
+def _describe_path(name: str, group: str, kinds: Sequence[str]) -> tuple[str, str]:
+    """Describe a path in place of a group that names a file; `kinds` are its formats."""
+    kind = next((one for one in kinds if name.endswith(f".{one}")), kinds[0])
+    formats = f" Formats: {', '.join(kinds)}." if len(kinds) > 1 else ""
+    return f" = {shorten(name)}", f"a file needs its format. Set {group}.kind={kind} and {group}.path={name}.{formats}"
 
 
 def _unknown_kind(value: Any, kinds: Sequence[str], key: str = ".kind") -> tuple[str, str]:

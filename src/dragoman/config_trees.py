@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from dragoman.errors import fold
+
 Tree = dict[str, Any]
 MISSING = object()
 """Value of a key that is not set; None is a valid setting."""
@@ -54,4 +56,4 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> Tree:
 
 
 def _other_kind(below: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
-    return "kind" in below and "kind" in value and below["kind"] != value["kind"]
+    return "kind" in below and "kind" in value and fold(str(below["kind"])) != fold(str(value["kind"]))

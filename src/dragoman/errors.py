@@ -12,8 +12,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
+_W = TypeVar("_W")
 SHOWN_EXAMPLES = 8
 """Examples that a warning lists."""
 _PASSED = frozenset([__name__.partition(".")[0], "asyncio", "concurrent", "contextlib", "threading"])
@@ -134,6 +135,11 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> list[str
 def fold(word: str) -> str:
     """Return a word in lower case and with `-` for `_`, in order to compare it."""
     return word.casefold().replace("_", "-")
+
+
+def known_word(word: _W, known: Iterable[_W]) -> _W:
+    """Return the known word that is spelled like a word regardless of case, and with `-` and `_` equal; or the word."""
+    return next((one for one in known if fold(str(one)) == fold(str(word))), word)
 
 
 def _digits(word: str) -> list[str]:

@@ -11,7 +11,7 @@ from dragoman.data.shortlist import Shortlist, ShortlistConfig
 from dragoman.inference import Translator
 from dragoman.inference.backends.cpu_backend import CpuEnsemble
 from dragoman.models.ensemble import Ensemble
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
 from tests.parity.test_cpu_translation import SETTINGS, assert_alike, texts
 from tests.untrained_runs import finished_run, write_pairs
@@ -50,7 +50,7 @@ def test_translations_and_scores_equal_pytorch(runs):
 @pytest.mark.parametrize("compute", ["float32", "int8"])
 def test_translations_do_not_depend_on_the_batch(runs, tmp_path, compute):
     for run in runs:
-        export_run(run, tmp_path / compute / run.name, compute_type=compute)
+        export(run, tmp_path / compute / run.name, compute_type=compute)
     translator = on_the_cpu([tmp_path / compute / run.name for run in runs], batch_tokens=37)
     lines = [line for line in texts(23) if line]
     together = translator.translate(lines, SETTINGS[1])
@@ -62,8 +62,9 @@ def test_translations_do_not_depend_on_the_batch(runs, tmp_path, compute):
 
 
 def test_members_share_one_shortlist(runs, tmp_path):
-    asked = {"shortlist": ShortlistConfig(frequent=1, per_token=2), "corpus": write_pairs(tmp_path)}
-    export_run(runs[0], tmp_path / "model", compute_type="float32", **asked)
+    corpus = write_pairs(tmp_path)
+    asked = {"shortlist": ShortlistConfig(frequent=1, per_token=2), "source": corpus.source, "target": corpus.target}
+    export(runs[0], tmp_path / "model", compute_type="float32", **asked)
     few = [dragoman.load(tmp_path / "model", ensemble=runs[1:], device="cpu", shortlist=True)]
     few.append(apply_shortlist(by_pytorch(runs), Shortlist.load(tmp_path / "model" / "shortlist.safetensors")))
     found = [[one[0] for one in translator.translate(texts(9), SETTINGS[1])] for translator in few]

@@ -8,7 +8,7 @@ import dragoman
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.inference import Completion, GenerationWarning, Generator
 from dragoman.inference.backends.cpu_backend import CpuBackend
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.load import load_torch_model
 from tests.untrained_runs import PAIRS, finished_language_model
 
@@ -88,7 +88,7 @@ def test_perplexity_equals_pytorch(tmp_path, overlap, pairs):
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])
 def test_export_equals_run_in_its_compute_type(tmp_path, compute):
     run = finished_language_model(tmp_path / "run").path
-    export_run(run, tmp_path / "model", compute_type=compute)
+    export(run, tmp_path / "model", compute_type=compute)
     loaded, exported = (
         dragoman.load(run, device="cpu", compute_type=compute),
         dragoman.load(tmp_path / "model", device="cpu"),

@@ -14,7 +14,7 @@ from dragoman.inference import TranslationWarning, Translator
 from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.inference.engine_thread import Engine
 from dragoman.inference.scheduler import Request
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.load import apply_shortlist, load_torch_model
 from tests.untrained_runs import PAIRS, finished_run, write_pairs
 
@@ -73,7 +73,7 @@ def test_translations_and_scores_equal_pytorch(tmp_path, model):
 @pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
 def test_translations_do_not_depend_on_the_batch(tmp_path, compute):
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
-    export_run(run, tmp_path / "model", compute_type=compute)
+    export(run, tmp_path / "model", compute_type=compute)
     translator: Translator = dragoman.load(tmp_path / "model", device="cpu", batch_tokens=37)
     lines = [line for line in texts(23) if line]
     together = translator.translate(lines, SETTINGS[1])
@@ -109,7 +109,7 @@ def test_translations_do_not_depend_on_other_requests(tmp_path, compute):
 def test_export_equals_run_in_its_compute_type(tmp_path, compute):
     """Export and loading round the weights in the same way."""
     run = finished_run(tmp_path / "run").path
-    export_run(run, tmp_path / "model", compute_type=compute)
+    export(run, tmp_path / "model", compute_type=compute)
     lines = texts(11)
     loaded = dragoman.load(run, device="cpu", compute_type=compute), dragoman.load(tmp_path / "model", device="cpu")
     mine, theirs = (translator.translate(lines, SETTINGS[1]) for translator in loaded)
@@ -119,8 +119,9 @@ def test_export_equals_run_in_its_compute_type(tmp_path, compute):
 def exported_with_shortlist(tmp_path: Path, compute: str, **sizes: int) -> Path:
     """Export a random run with a shortlist from the pairs of its vocabulary."""
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
-    shortlist = ShortlistConfig(**sizes)
-    export_run(run, tmp_path / "model", compute_type=compute, shortlist=shortlist, corpus=write_pairs(tmp_path))
+    shortlist, corpus = ShortlistConfig(**sizes), write_pairs(tmp_path)
+    sides = {"source": corpus.source, "target": corpus.target}
+    export(run, tmp_path / "model", compute_type=compute, shortlist=shortlist, **sides)
     return tmp_path / "model"
 
 

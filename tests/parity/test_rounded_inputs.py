@@ -11,7 +11,7 @@ from dragoman.interpret.attention_recorder import record_pairs
 from dragoman.interpret.simulated_quantization import round_activations, round_to
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.weight_storage import get_weights, save_tensors
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.inspect import InspectionRequest, inspect_run
 from dragoman.runs.load import load_torch_model
 from tests.cpu_models import initialized_model  # skips where the CPU library is not installed
@@ -34,7 +34,7 @@ def exported(place: Path, model: dict[str, Any], compute: Any) -> Path:
     for parameter in network.parameters():
         parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
     save_tensors(run.weights, get_weights(network))
-    export_run(run.path, place / compute, compute_type=compute)
+    export(run.path, place / compute, compute_type=compute)
     return place / compute
 
 

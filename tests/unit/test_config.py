@@ -81,6 +81,38 @@ def test_tree_becomes_frozen_types():
         whole.seed = 2
 
 
+class File(Config):
+    kind: Literal["text"] = "text"
+    path: Path
+
+
+class Words(Config):
+    color: Literal["dark-red", "blue"] | None = None
+    rate: float | Literal["auto"] = "auto"
+    name: str | Literal["auto"] = "auto"
+    schedules: list[Schedule] = Field(default_factory=list)
+    second: Schedule | None = None
+    file: Annotated[File | Constant | None, Field(discriminator="kind")] = None
+
+
+def test_words_are_read_without_regard_to_case():
+    tree = {"color": "Dark_Red", "rate": "AUTO", "name": "AUTO", "schedules": ["Cosine", {"kind": "COSINE"}]}
+    found = parse(Words, tree | {"second": {"kind": "Constant", "rate": "Auto"}})
+    assert (found.color, found.rate, found.name) == ("dark-red", "auto", "AUTO")
+    assert found.schedules == [Cosine(), Cosine()]
+    assert found.second == Constant()
+    assert parse(Words, {"second": "CONSTANT", "schedules": "Cosine"}).second == Constant()
+    assert merge({"a": {"kind": "x", "b": 1}}, {"a": {"kind": "X"}}) == {"a": {"kind": "X", "b": 1}}
+
+
+def test_path_in_place_of_a_file_is_answered_with_its_keys():
+    with pytest.raises(ConfigError) as caught:
+        parse(Words, {"file": "texts/train.text"})
+    assert str(caught.value) == (
+        "file = 'texts/train.text': a file needs its format. Set file.kind=text and file.path=texts/train.text."
+    )
+
+
 @pytest.mark.parametrize(
     ("tree", "expected"),
     [
@@ -118,8 +150,8 @@ def test_unknown_key_suggests_the_nearest(tree, expected):
             "training.schedule.kind = 'cosin': no such kind. Did you mean cosine? Known: constant, cosine.",
         ),
         (
-            {"kind": "COSINE"},
-            "training.schedule.kind = 'COSINE': no such kind. Did you mean cosine? Known: constant, cosine.",
+            {"kind": "COSINUS"},
+            "training.schedule.kind = 'COSINUS': no such kind. Did you mean cosine? Known: constant, cosine.",
         ),
         ({"kind": "polynomial"}, "training.schedule.kind = 'polynomial': no such kind. Known: constant, cosine."),
         ({"kind": 3}, "training.schedule.kind = 3: no such kind. Known: constant, cosine."),

@@ -34,8 +34,8 @@ def export(
     sizes: dict[str, Any],
 ) -> Outcome:
     """Write the model of a run to a folder without training state."""
-    from dragoman.data.readers.parallel import ParallelFiles
-    from dragoman.runs.export import MEBIBYTE, export_run
+    from dragoman.runs.export import MEBIBYTE
+    from dragoman.runs.export import export as export_run
     from dragoman.runs.folder import RunFolder, scoring_command
     from dragoman.runs.presets import DEFAULT_TASK
 
@@ -43,9 +43,8 @@ def export(
         refuse({"source": source, "target": target, **sizes}, "without --shortlist")
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are the two sides of one corpus. Give both, or neither.")
-    corpus = None if source is None or target is None else ParallelFiles(source=source, target=target)
-    config = parse(ShortlistConfig, sizes, where="--shortlist") if shortlist else None
-    result = export_run(run, output_dir, compute_type=compute_type, shortlist=config, corpus=corpus)
+    config = shortlist and parse(ShortlistConfig, sizes, where="--shortlist")
+    result = export_run(run, output_dir, compute_type=compute_type, shortlist=config, source=source, target=target)
     text = f"{output_dir}: {compute_type} weights, {result.after / MEBIBYTE:.1f} MiB"
     text += f" ({result.before / MEBIBYTE:.1f} MiB in the run)"
     if result.pairs is not None:
@@ -56,6 +55,4 @@ def export(
     task = RunFolder(output_dir).read_raw_config().get("task", DEFAULT_TASK)
     if compute_type != "float32" and (command := scoring_command(task, output_dir)) is not None:
         text += f"\n{output_dir}: its scores are those of the run. Score the {compute_type} weights with: {command}"
-    facts: dict[str, Any] = {"path": str(output_dir), "compute_type": compute_type, "shortlist_pairs": result.pairs}
-    facts["bytes"] = {"run": result.before, "export": result.after}
-    return Outcome(lambda: facts, lambda: print(text))
+    return Outcome(result.to_dict, lambda: print(text))

@@ -10,6 +10,7 @@ import torch
 from dragoman import cpu_library
 from dragoman.errors import ConfigError
 from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
+from dragoman.number_words import counted
 from dragoman.profiling.measured_memory import peak_bytes
 from dragoman.profiling.memory_and_time_estimate import training_flops
 from dragoman.training.config import TrainingConfig
@@ -79,13 +80,13 @@ def recorded_arrangement(environment: Mapping[str, Any], *, device: torch.device
 
 def describe_arrangement(workers: WorkerGroup, device: torch.device) -> str | None:
     """Return a phrase about the workers that train, called by one of them; None for a single GPU."""
-    count = f"{workers.world_size} worker{'s' if workers.world_size > 1 else ''}"
+    count = counted(workers.world_size, "workers")
     if device.type != "cpu":
         return f"{count}, each of which trains on its part of every batch" if workers.world_size > 1 else None
     threads, instruction_set = torch.get_num_threads(), cpu_ops_instruction_set(device)
     each = " each" if workers.world_size > 1 else ""
     library = f"with the fused operations of the CPU library ({instruction_set})" if instruction_set else NO_OPS
-    return f"{count} with {threads} thread{'s' if threads > 1 else ''}{each}, {library}"
+    return f"{count} with {counted(threads, 'threads')}{each}, {library}"
 
 
 def choose_num_workers(config: TrainingConfig, model: torch.nn.Module, *, tokens: int, device: torch.device) -> int:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import final
+from typing import Any, final, get_args
 
 from dragoman import cpu_library
 from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.data.preprocessing.pipeline import prepare_data
 from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
-from dragoman.errors import ConfigError, RunError
+from dragoman.errors import ConfigError, RunError, known_word
 from dragoman.inference.backends import cpu_backend
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
@@ -20,6 +20,7 @@ from dragoman.models.weight_storage import parameter_shapes
 from dragoman.profiling.memory_and_time_estimate import build_meta_model
 from dragoman.runs.config import CORPUS_PATH_KEYS, map_paths
 from dragoman.runs.folder import RunFolder, scoring_command
+from dragoman.runs.load import open_run
 from dragoman.runs.model_card import SCORES_HEADING, describe_model, usage_section
 from dragoman.tasks.config import Experiment, ModelConfig, TranslationConfig
 from dragoman.tasks.factory import build_task
@@ -33,51 +34,89 @@ _PATH_KEYS = {*CORPUS_PATH_KEYS, "init_from", "teacher", "extra_teachers"}
 @final
 @dataclass(frozen=True)
 class ExportResult:
-    """Sizes of the weights on disk in bytes, and the number of pairs that the shortlist was built from."""
+    """Exported model."""
 
+    path: Path
+    compute_type: ComputeType
     before: int
+    """Bytes of the weights of the run."""
     after: int
+    """Bytes of the exported weights."""
     pairs: int | None = None
+    """Pairs that the shortlist was built from."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the output of `dragoman export --json`."""
+        return {
+            "path": str(self.path),
+            "compute_type": self.compute_type,
+            "shortlist_pairs": self.pairs,
+            "bytes": {"run": self.before, "export": self.after},
+        }
 
 
-def export_run(
-    run: Path,
-    out: Path,
+def export(
+    run: str | Path,
+    output_dir: str | Path,
     *,
-    compute_type: ComputeType,
-    shortlist: ShortlistConfig | None = None,
-    corpus: ParallelFiles | None = None,
+    compute_type: ComputeType = "float32",
+    shortlist: ShortlistConfig | bool = False,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
 ) -> ExportResult:
-    """Write the model of a finished run to a new folder, with its weights in the given compute type.
+    """Write the model of a finished run to a new folder, without training state.
 
-    `load` accepts the folder like a run. A `shortlist` is built from the given corpus, or from the training data, which
-    must still exist. Raises RunError if the run is unfinished or the folder exists, ConfigError if the model does not
-    support the compute type or a shortlist, and DataError if the corpus is unusable.
+    `dragoman.load` accepts the folder like a run. Weights have the given compute type, of which `int8` needs a quarter
+    of the space of `float32`. A `shortlist` is built from the aligned files `source` and `target`, by default from the
+    training data, which must still exist. Raises RunError if the run is unfinished or the folder exists, ConfigError if
+    the model does not support the compute type or a shortlist, and DataError if the corpus is unusable.
     """
-    folder = RunFolder(run)
+    folder, out = open_run(run), Path(output_dir)
+    compute_type = known_word(compute_type, get_args(ComputeType))
+    if compute_type not in get_args(ComputeType):
+        raise ConfigError(
+            f"compute_type = {compute_type!r} does not exist. Choose one of {', '.join(get_args(ComputeType))}."
+        )
+    if (source is None) != (target is None):
+        raise ConfigError("source and target are the two sides of one corpus. Give both, or neither.")
+    if source is not None and not shortlist:
+        raise ConfigError("source and target have no effect without shortlist. Leave them out.")
+    config = ShortlistConfig() if shortlist is True else shortlist or None
+    experiment = _read_exportable(folder, out, compute_type, shortlist=config is not None)
+    pairs = None
+    with new_folder(out) as path:
+        if config is not None:
+            if source is not None and target is not None:
+                texts = _read_pairs(source, target)
+            else:
+                texts = _read_training_pairs(experiment, folder)
+            built, pairs = build_shortlist(texts, folder.read_tokenizer(), config)
+            built.save(RunFolder(path).shortlist)
+        _write_export(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
+    before, after = (one.weights.stat().st_size for one in (folder, RunFolder(out)))
+    return ExportResult(out, compute_type, before, after, pairs)
+
+
+def _read_exportable(folder: RunFolder, out: Path, compute_type: ComputeType, *, shortlist: bool) -> Experiment:
+    """Return the configuration of a run. Raises an error if it cannot be exported in this way."""
     experiment = folder.read_config()
     folder.check_finished()
     if folder.read_export():
-        raise RunError(f"{run}: is an exported model. Export the run that it comes from.")
+        raise RunError(f"{folder.path}: is an exported model. Export the run that it comes from.")
     if out.exists():
         raise RunError(f"{out}: exists, and exports are never overwritten. Choose another --output-dir.")
     if compute_type != "float32" and (reason := _unsupported_reason(experiment.model)) is not None:
-        raise ConfigError(f"{run}: {reason}. {compute_type} would only lose precision; export it as float32.")
-    if shortlist is not None and not isinstance(experiment, TranslationConfig):
+        raise ConfigError(f"{folder.path}: {reason}. {compute_type} would only lose precision; export it as float32.")
+    if shortlist and not isinstance(experiment, TranslationConfig):
         raise ConfigError(
             "A shortlist restricts the words of translations, and this run is no translator. Leave it out."
         )
-    pairs = None
-    with new_folder(out) as path:
-        if shortlist is not None:
-            if corpus is None:
-                texts = _read_training_pairs(experiment, folder)
-            else:
-                texts = ((one.source, one.target) for one in read_corpus(corpus) if one.source and one.target)
-            built, pairs = build_shortlist(texts, folder.read_tokenizer(), shortlist)
-            built.save(RunFolder(path).shortlist)
-        _write_export(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
-    return ExportResult(folder.weights.stat().st_size, RunFolder(out).weights.stat().st_size, pairs)
+    return experiment
+
+
+def _read_pairs(source: str | Path, target: str | Path) -> Iterator[tuple[str, str]]:
+    corpus = ParallelFiles(source=Path(source), target=Path(target))
+    return ((one.source, one.target) for one in read_corpus(corpus) if one.source and one.target)
 
 
 def _read_training_pairs(experiment: Experiment, folder: RunFolder) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from dragoman.config import parse
 from dragoman.config_trees import Tree
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding import DecodingConfig
-from dragoman.errors import ConfigError, DataError, RunError, quote, shorten, warn
+from dragoman.errors import ConfigError, DataError, RunError, known_word, quote, shorten, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
 from dragoman.inference.chat_template import ChatTemplate
@@ -252,6 +252,7 @@ def load_cpu_backend(
     """
     if not folder.weights.exists():
         return None
+    compute_type = known_word(compute_type, get_args(RequestedComputeType))
     if compute_type not in get_args(RequestedComputeType):
         choices = ", ".join(get_args(RequestedComputeType))
         raise ConfigError(f"compute_type = {compute_type!r} does not exist. Choose one of {choices}.")

@@ -13,7 +13,7 @@ from dragoman.checksums import seal
 from dragoman.errors import RunError
 from dragoman.models.weight_quantization import load_arrays, quantize_weights, save_arrays, to_bfloat16
 from dragoman.models.weight_validation import check_values
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.load import load, load_torch_model
 from dragoman.runs.model_card import summarize_model
 from dragoman.yaml_files import to_yaml
@@ -23,8 +23,8 @@ NAME = "encoder.0.feed_forward.inner.weight"
 USES = {
     "load": lambda run: load(run.path, device="cpu"),
     "torch": lambda run: load_torch_model(run.path, device="cpu"),
-    "export": lambda run: export_run(run.path, run.path.with_name("export"), compute_type="float32"),
-    "int8": lambda run: export_run(run.path, run.path.with_name("export"), compute_type="int8"),
+    "export": lambda run: export(run.path, run.path.with_name("export"), compute_type="float32"),
+    "int8": lambda run: export(run.path, run.path.with_name("export"), compute_type="int8"),
 }
 
 

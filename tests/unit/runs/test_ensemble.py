@@ -6,7 +6,7 @@ import dragoman
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference import Translator
 from dragoman.inference.backends import torch_backend
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.load import ComputeTypeWarning
 from tests.untrained_runs import finished_language_model, finished_run
 
@@ -32,7 +32,7 @@ def test_ensemble_must_be_a_list(run):
 @pytest.mark.filterwarnings("ignore:PyTorch runs")
 def test_int8_member_on_pytorch_gives_a_warning(run, tmp_path):
     pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed (pip install dragoman-cpu)")
-    export_run(run.path, tmp_path / "small", compute_type="int8")
+    export(run.path, tmp_path / "small", compute_type="int8")
     additive = {"attention": {"cross": {"score": {"kind": "additive"}}}}
     other = finished_run(tmp_path / "other", {"model": additive})
     with pytest.warns(ComputeTypeWarning, match="small has int8 weights.*in float32") as told:

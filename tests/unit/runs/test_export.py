@@ -17,7 +17,7 @@ from dragoman.inference import TranslationWarning
 from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import dequantize_weights, load_arrays
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
 from dragoman.runs.model_card import usage_section
 from dragoman.tasks.factory import build_task
@@ -56,7 +56,7 @@ def translations(path, **options) -> list[str]:
 
 
 def test_float32_export_equals_the_run(run, tmp_path, no_cpu_library):
-    export_run(run.path, tmp_path / "model", compute_type="float32")
+    export(run.path, tmp_path / "model", compute_type="float32")
     assert translations(tmp_path / "model") == translations(run.path)
 
 
@@ -64,7 +64,7 @@ def test_float32_export_equals_the_run(run, tmp_path, no_cpu_library):
 def test_loaded_model_has_the_configured_decoding(tmp_path, computed, request):
     request.getfixturevalue("stub" if computed == "cpu_library" else "no_cpu_library")
     run = finished_run(tmp_path / "run", {"decoding": {"beam_size": 3, "length_penalty": 1.4}})
-    export_run(run.path, tmp_path / "model", compute_type="float32")
+    export(run.path, tmp_path / "model", compute_type="float32")
     for path in (run.path, tmp_path / "model"):
         assert dragoman.load(path, device="cpu").config == DecodingConfig(beam_size=3, length_penalty=1.4)
 
@@ -78,7 +78,7 @@ def test_invalid_decoding_config_names_its_file(run, stub):
 
 @pytest.mark.parametrize("compute", ["bfloat16", "int8"])
 def test_rounded_weights_are_loaded_by_pytorch(run, tmp_path, no_cpu_library, compute):
-    sizes = export_run(run.path, tmp_path / "model", compute_type=compute)
+    sizes = export(run.path, tmp_path / "model", compute_type=compute)
     assert sizes.after < sizes.before
     whole, less = (load_arrays(path / "model.safetensors") for path in (run.path, tmp_path / "model"))
     back = dequantize_weights(less)
@@ -91,7 +91,7 @@ def test_rounded_weights_are_loaded_by_pytorch(run, tmp_path, no_cpu_library, co
 
 
 def test_int8_export_on_pytorch_gives_a_warning(run, tmp_path, no_cpu_library):
-    export_run(run.path, tmp_path / "model", compute_type="int8")
+    export(run.path, tmp_path / "model", compute_type="int8")
     with pytest.warns(ComputeTypeWarning, match=r"has int8 weights.*float32.*pip install dragoman-cpu"):
         dragoman.load(tmp_path / "model", device="cpu")
 
@@ -101,7 +101,7 @@ def test_rounded_export_says_whose_scores_it_has(run, tmp_path, capsys):
     run.scores.write_text(json.dumps(scores), encoding="utf-8")
     run.model_card.write_text("# run\n\n## Scores\n\n| set |\n", encoding="utf-8")
     exact, rounded = tmp_path / "exact", tmp_path / "rounded"
-    export_run(run.path, exact, compute_type="float32")
+    export(run.path, exact, compute_type="float32")
     assert main.run(["export", str(run.path), "--out", str(rounded), "--compute-type", "int8"], debug=True) == 0
     command = f"dragoman evaluate {rounded} --source FILE --reference FILE"
     assert f"Score the int8 weights with: {command}" in capsys.readouterr().out
@@ -125,7 +125,7 @@ def test_rounded_export_says_whose_scores_it_has(run, tmp_path, capsys):
 def test_card_of_an_export_names_the_folder_of_the_export(run, tmp_path):
     usage = usage_section(build_task(run.read_config()).description, run.path.name)
     run.model_card.write_text(f"# {run.path.name}\n\n{usage}\n", encoding="utf-8")
-    export_run(run.path, tmp_path / "small", compute_type="float32")
+    export(run.path, tmp_path / "small", compute_type="float32")
     card = (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("# small\n")
     assert "dragoman translate small --input FILE" in card
@@ -133,7 +133,7 @@ def test_card_of_an_export_names_the_folder_of_the_export(run, tmp_path):
 
 
 def test_export_contains_no_paths(run, tmp_path):
-    export_run(run.path, tmp_path / "model", compute_type="int8")
+    export(run.path, tmp_path / "model", compute_type="int8")
     files = sorted(path.name for path in (tmp_path / "model").iterdir())
     assert files == ["README.md", "config.yaml", "export.json", "model.safetensors", "tokenizer.json"]
     for name in ("README.md", "config.yaml", "export.json"):
@@ -146,7 +146,7 @@ def test_export_contains_no_paths_of_other_runs(tmp_path):
     taught = {"kind": "distillation", "teacher": "/home/somebody/one", "extra_teachers": ["/home/somebody/two"]}
     changed = {"init_from": "/home/somebody/begun", "training": {"loss": taught}, "data": prepared}
     run = finished_run(tmp_path / "run", changed)
-    export_run(run.path, tmp_path / "model", compute_type="float32")
+    export(run.path, tmp_path / "model", compute_type="float32")
     written = (tmp_path / "model" / "config.yaml").read_text(encoding="utf-8")
     assert "somebody" not in written
     for line in ("init_from: begun", "teacher: one", "- two", "folder: prepared"):
@@ -198,43 +198,43 @@ def test_altered_weight_is_refused(run, computed, request):
 
 def test_written_config_is_read_without_validation(run, tmp_path, stub, monkeypatch):
     """Validation imports PyTorch, which takes longer than a short translation."""
-    export_run(run.path, tmp_path / "model", compute_type="float32")
+    export(run.path, tmp_path / "model", compute_type="float32")
     monkeypatch.setattr(type(run), "read_config", lambda folder: pytest.fail("the configuration was validated"))
     for path in (run.path, tmp_path / "model"):
         assert texts(dragoman.load(path, device="cpu")) == TEXTS
 
 
 def test_unknown_stored_compute_type_names_its_file(run, tmp_path, stub):
-    export_run(run.path, tmp_path / "model", compute_type="float32")
+    export(run.path, tmp_path / "model", compute_type="float32")
     (tmp_path / "model" / "export.json").write_text('{"compute_type": null}', encoding="utf-8")
     with pytest.raises(RunError, match=r"export\.json: compute_type = None does not exist"):
         dragoman.load(tmp_path / "model", device="cpu")
 
 
 def test_refused_export_leaves_no_files(run, tmp_path):
-    export_run(run.path, tmp_path / "model", compute_type="int8")
+    export(run.path, tmp_path / "model", compute_type="int8")
     with pytest.raises(RunError, match="never overwritten"):
-        export_run(run.path, tmp_path / "model", compute_type="float32")
+        export(run.path, tmp_path / "model", compute_type="float32")
     with pytest.raises(RunError, match="is an exported model"):
-        export_run(tmp_path / "model", tmp_path / "other", compute_type="float32")
+        export(tmp_path / "model", tmp_path / "other", compute_type="float32")
     with pytest.raises(RunError, match="is not a run folder"):
-        export_run(tmp_path, tmp_path / "other", compute_type="float32")
+        export(tmp_path, tmp_path / "other", compute_type="float32")
     run.weights.unlink()
     with pytest.raises(RunError, match="--resume"):
-        export_run(run.path, tmp_path / "other", compute_type="float32")
+        export(run.path, tmp_path / "other", compute_type="float32")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "run"]
 
 
 def test_unsupported_model_is_exported_as_float32(tmp_path, stub):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
     with pytest.raises(ConfigError, match=r"does not support this norm\. int8 would only lose precision"):
-        export_run(run.path, tmp_path / "model", compute_type="int8")
-    export_run(run.path, tmp_path / "model", compute_type="float32")
+        export(run.path, tmp_path / "model", compute_type="int8")
+    export(run.path, tmp_path / "model", compute_type="float32")
 
 
 def test_any_transformer_is_exported_without_the_cpu_library(tmp_path, no_cpu_library):
     run = finished_run(tmp_path / "run", {"model": {"norm": "rms"}})
-    export_run(run.path, tmp_path / "model", compute_type="int8")
+    export(run.path, tmp_path / "model", compute_type="int8")
     with pytest.warns(ComputeTypeWarning, match="has int8 weights"):
         dragoman.load(tmp_path / "model", device="cpu")
 
@@ -258,7 +258,7 @@ def test_broken_cpu_library_gives_one_warning(run, tmp_path, broken):
     assert isinstance(loaded.model, torch.nn.Module)
     with pytest.raises(ConfigError, match=r"compute_type = int8: .*cannot be loaded.*pip install dragoman-cpu"):
         dragoman.load(run.path, device="cpu", compute_type="int8")
-    export_run(run.path, tmp_path / "model", compute_type="int8")
+    export(run.path, tmp_path / "model", compute_type="int8")
 
 
 def test_cpu_library_runs_every_compute_type(run, tmp_path, stub):
@@ -267,7 +267,7 @@ def test_cpu_library_runs_every_compute_type(run, tmp_path, stub):
     assert texts(loaded) == TEXTS
     for compute in ("bfloat16", "int8"):
         assert isinstance(dragoman.load(run.path, device="cpu", compute_type=compute).model, CpuBackend)
-        export_run(run.path, tmp_path / compute, compute_type=compute)
+        export(run.path, tmp_path / compute, compute_type=compute)
         assert texts(dragoman.load(tmp_path / compute, device="cpu"), beam_size=3) == TEXTS
         assert isinstance(dragoman.load(tmp_path / compute, device="cpu", compute_type="float32").model, CpuBackend)
 

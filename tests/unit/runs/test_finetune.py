@@ -13,7 +13,7 @@ from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.errors import ConfigError, RunError
 from dragoman.models.weight_storage import get_weights, load_tensors
 from dragoman.runs.config import parse_experiment
-from dragoman.runs.export import export_run
+from dragoman.runs.export import export
 from dragoman.runs.finetune import apply_init_from, auto_configure_finetuning
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.initial_weights import build_initial_model, initial_tokenizer, initial_weights, load_teachers
@@ -193,7 +193,7 @@ def test_settings_are_inherited_or_chosen(initial, tmp_path, monkeypatch):
 
 def test_weights_of_an_int8_export_are_those_of_the_run_up_to_rounding(tmp_path):
     initial = finished_run(tmp_path / "initial")
-    export_run(initial.path, tmp_path / "export", compute_type="int8")
+    export(initial.path, tmp_path / "export", compute_type="int8")
     weights, found = (read_weights(RunFolder(tmp_path / name)) for name in ("initial", "export"))
     assert weights.keys() == found.keys()
     for name, weight in weights.items():

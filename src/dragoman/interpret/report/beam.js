@@ -23,12 +23,12 @@ const beam = (() => {
     if (one.outcome === "continued") {
       return `One of the ${tree.beam_size} best unfinished candidates${isBest(s, c) ? ", on the path of the best output." : "."}`;
     }
-    if (isBest(s, c)) return `Score ${one.score.toFixed(4)}: ${tree.method}.`;
-    return `Score ${one.score.toFixed(4)}; the best output has ${tree.best_score.toFixed(4)}.`;
+    if (isBest(s, c)) return `Score ${decimals(one.score, 4)}: ${tree.method}.`;
+    return `Score ${decimals(one.score, 4)}; the best output has ${decimals(tree.best_score, 4)}.`;
   }
   function describe(s, c) {
     const one = tree.steps[s][c];
-    setReadout("beam-readout", `Step ${s + 1}: `, [label(one)], ` ${one.log_prob.toFixed(4)}, total ${one.total.toFixed(4)} nats; `
+    setReadout("beam-readout", `Step ${s + 1}: `, [label(one)], ` ${decimals(one.log_prob, 4)}, total ${decimals(one.total, 4)} nats; `
       + `${OUTCOMES[one.outcome]}. ${reason(s, c)} `, [text(s, c)]);
   }
 
@@ -73,7 +73,7 @@ const beam = (() => {
       pen.fillText(label(one), x, y, 60);
       pen.textAlign = "right";
       pen.font = `11px ${FONT}`;
-      pen.fillText(one.total.toFixed(2), x + NODE - 8, y);
+      pen.fillText(decimals(one.total, 2), x + NODE - 8, y);
       pen.textAlign = "left";
       nodes.push({ s, c, x: x - 4, y: y - ROW / 2 });
     }));
@@ -85,7 +85,7 @@ const beam = (() => {
     head.append(...["finished output", "tokens", "log-probability", "score"].map((name) => element("th", name)));
     $("beam-table").replaceChildren(head, ...rows.map(([s, c, one]) => {
       const row = element("tr", "", isBest(s, c) ? "best" : "");
-      for (const value of [text(s, c), s + 1, one.total.toFixed(4), one.score.toFixed(4)]) row.insertCell().textContent = value;
+      for (const value of [text(s, c), s + 1, decimals(one.total, 4), decimals(one.score, 4)]) row.insertCell().textContent = value;
       return row;
     }));
   }

@@ -2,6 +2,9 @@ const $ = (id) => document.getElementById(id);
 // Readable form of a token; a single space gets a visible symbol.
 const displayToken = (token) => (token.replaceAll("▁", " ").trim() || (token.includes("▁") ? "␣" : token));
 
+// A number with this many decimals; one that is rounded to zero has no sign.
+const decimals = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]*$)/, "");
+
 // Elements, lists of tokens, and text.
 const element = (name, text = "", className = "") =>
   Object.assign(document.createElement(name), { textContent: text, className });
@@ -68,7 +71,7 @@ const availableWidth = (canvas) => Math.max(220, canvas.closest(".scroll").clien
 
 // Image with one pixel per cell; a tone from -1 to 1 is the strength of the color.
 const MIN_TONE = 0.03;
-const toneColor = (tone) => tint(Math.max(MIN_TONE, Math.abs(tone)).toFixed(3), tone < 0 ? "--less" : "--accent");
+const toneColor = (tone) => tint(decimals(Math.max(MIN_TONE, Math.abs(tone)), 3), tone < 0 ? "--less" : "--accent");
 function image(rows, columns, tone) {
   const canvas = Object.assign(document.createElement("canvas"), { width: Math.max(1, columns), height: Math.max(1, rows) });
   const pen = canvas.getContext("2d"), pixels = pen.createImageData(canvas.width, canvas.height);

@@ -2,8 +2,8 @@ const data = JSON.parse($("data").textContent);
 const state = { metric: "bleu", system: 0, layer: null };
 const SYSTEM_COLORS = ["--accent", "--less", "--good"];
 const MIN_COUNT = 30;
-const format = (value, digits = 1) => (value === null || value === undefined ? "–" : value.toFixed(digits));
-const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+const format = (value, digits = 1) => (value === null || value === undefined ? "–" : decimals(value, digits));
+const percent = (value) => (value === null ? "–" : `${decimals(100 * value, 1)} %`);
 
 function table(id, head, rows) {
   const top = element("tr");
@@ -111,7 +111,7 @@ function worstSentence(one) {
     const layer = state.layer ?? weights.shape[0] - 1;
     part.draw = () => {
       const map = grid(canvas, (cell, view) => {
-        readout.textContent = cell ? `${view.rows[cell[0]]} attends to ${view.columns[cell[1]]}: ${view.value(...cell).toFixed(4)}`
+        readout.textContent = cell ? `${view.rows[cell[0]]} attends to ${view.columns[cell[1]]}: ${decimals(view.value(...cell), 4)}`
           : `Cross-attention of layer ${layer + 1}, mean of heads.`;
       });
       const value = (r, c) => weights.at(layer, r, c);

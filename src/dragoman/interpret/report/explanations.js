@@ -84,7 +84,7 @@ const map = grid($("map"), (cell, view) => {
     return;
   }
   const [r, c] = cell;
-  setReadout("attention-readout", [view.rows[r]], " attends to ", [view.columns[c]], `: ${view.value(r, c).toFixed(4)}`);
+  setReadout("attention-readout", [view.rows[r]], " attends to ", [view.columns[c]], `: ${decimals(view.value(r, c), 4)}`);
   if (!state.pinned) selectToken(tokenOfRow(r));
 });
 // The source or target token of a row of the map.
@@ -181,8 +181,8 @@ function selectToken(next) {
   const one = sentence();
   const paint = (id, weight, selected) => [...$(id).children].forEach((token, place) => {
     const share = weight ? weight(place) : 0;
-    token.style.background = share > 0.02 ? tint((0.75 * shade(share)).toFixed(3)) : "";
-    token.dataset.weight = weight ? share.toFixed(4) : "";
+    token.style.background = share > 0.02 ? tint(decimals(0.75 * shade(share), 3)) : "";
+    token.dataset.weight = weight ? decimals(share, 4) : "";
     token.classList.toggle("selected", place === selected);
     token.setAttribute("aria-pressed", state.pinned && place === selected);
   });
@@ -243,10 +243,10 @@ function statisticTable(one, kind) {
     for (let head = 0; head < heads; head++) {
       const number = value(layer, head);
       const selected = kind === state.kind && layer === state.layer && head === state.head;
-      const cell = button(number.toFixed(STATISTICS[state.statistic][2]), selected,
+      const cell = button(decimals(number, STATISTICS[state.statistic][2]), selected,
         () => change({ kind, layer, head, mask: false }));
       const alpha = 0.62 * Math.abs(number) / largest;
-      cell.style.background = tint(alpha.toFixed(3), number < 0 && state.statistic === "effect" ? "--less" : "--more");
+      cell.style.background = tint(decimals(alpha, 3), number < 0 && state.statistic === "effect" ? "--less" : "--more");
       cell.style.color = "var(--ink)";
       Object.assign(cell.dataset, { kind, layer, head });
       row.insertCell().append(cell);
@@ -260,7 +260,7 @@ const links = grid($("links"), (cell, view) => {
   if (!cell) { setReadout("alignment-readout", view ? view.description : ""); return; }
   const [r, c] = cell;
   setReadout("alignment-readout", [view.rows[r]], view.framed(r, c) ? " is linked to " : " and ", [view.columns[c]],
-    `: ${view.value(r, c).toFixed(4)}`);
+    `: ${decimals(view.value(r, c), 4)}`);
 });
 function showAlignment() {
   const one = sentence();
@@ -315,12 +315,12 @@ function showSteps() {
 function showDistribution(place) {
   const one = sentence().predictions[place];
   setReadout("prediction-readout", `${STEP_NAMES[sentence().task](place)}: `, [displayToken(one.token)],
-    ` has probability ${Math.exp(one.log_prob).toFixed(4)}, ${one.rank ? `rank ${one.rank + 1}` : "the most probable"}`);
+    ` has probability ${decimals(Math.exp(one.log_prob), 4)}, ${one.rank ? `rank ${one.rank + 1}` : "the most probable"}`);
   $("distribution").replaceChildren(...one.alternatives.flatMap(([token, probability]) => {
     const own = token === one.token ? "own" : "";
     const bar = element("div", "", `bar ${own}`);
     bar.style.width = `${Math.max(0.2, 100 * probability)}%`;
-    return [element("div", displayToken(token), own), bar, element("div", probability.toFixed(4), own)];
+    return [element("div", displayToken(token), own), bar, element("div", decimals(probability, 4), own)];
   }));
   showSteps();
 }
@@ -346,7 +346,7 @@ const contributions = grid($("contributions"), (cell, view) => {
   if (!cell) { setReadout("attribution-readout", "Point at the map: rows are predictions, columns are input tokens."); return; }
   const [r, c] = cell, value = view.value(r, c);
   setReadout("attribution-readout", [view.columns[c]], " makes ", [view.rows[r]],
-    ` ${value < 0 ? "less" : "more"} probable: ${value.toFixed(4)} nats`);
+    ` ${value < 0 ? "less" : "more"} probable: ${decimals(value, 4)} nats`);
 });
 function showAttribution() {
   const one = sentence(), names = Object.keys(one.attributions);
@@ -371,9 +371,9 @@ function showTexts() {
   showTokens("target", one.target, "target");
   [$("texts-note").textContent, $("predictions-title").textContent] = TASKS[one.task];
   $("steps").closest(".scroll").hidden = one.predictions.length < 2;
-  const perToken = one.target.length < 2 ? "" : `, ${(one.log_prob / one.target.length).toFixed(4)} per token`;
+  const perToken = one.target.length < 2 ? "" : `, ${decimals(one.log_prob / one.target.length, 4)} per token`;
   const eos = one.has_end_symbol ? ", end symbol included" : "";
-  $("score").textContent = `Log-probability ${one.log_prob.toFixed(4)} nats${perToken}${eos}.`;
+  $("score").textContent = `Log-probability ${decimals(one.log_prob, 4)} nats${perToken}${eos}.`;
   state.pinned = false;
   state.token = null;
   showDistribution(0);

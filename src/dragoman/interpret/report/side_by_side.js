@@ -18,7 +18,7 @@ const sideBySide = (() => {
       const part = element("div", "", "probability"), bar = element("div", "", prediction.rank ? "bar less" : "bar");
       const probability = Math.exp(prediction.log_prob);
       bar.style.height = `${Math.max(2, 100 * probability)}%`;
-      part.title = `${displayToken(prediction.token)}: ${probability.toFixed(4)}`;
+      part.title = `${displayToken(prediction.token)}: ${decimals(probability, 4)}`;
       part.append(bar);
       return part;
     }));
@@ -28,7 +28,7 @@ const sideBySide = (() => {
     const part = element("article"), head = element("h3");
     head.append(button(system.name, number === state.system, () => change({ system: number }, true)));
     part.append(head, element("p", joinTokens(one.target), "output"),
-      element("p", `${one.log_prob.toFixed(4)} nats, ${(one.log_prob / one.target.length).toFixed(4)} per token`, "note"),
+      element("p", `${decimals(one.log_prob, 4)} nats, ${decimals(one.log_prob / one.target.length, 4)} per token`, "note"),
       probabilityBars(one));
     const readout = element("p", "", "readout"), scroll = element("div", "", "scroll"), canvas = element("canvas");
     scroll.append(canvas);
@@ -37,7 +37,7 @@ const sideBySide = (() => {
     const map = grid(canvas, (cell, view) => {
       if (!view) return;
       const head = chosen.head === "mean" ? "mean of heads" : `head ${chosen.head + 1}`;
-      readout.textContent = cell ? `${view.rows[cell[0]]} attends to ${view.columns[cell[1]]}: ${view.value(...cell).toFixed(4)}`
+      readout.textContent = cell ? `${view.rows[cell[0]]} attends to ${view.columns[cell[1]]}: ${decimals(view.value(...cell), 4)}`
         : `${chosen.kind}, layer ${chosen.layer + 1}, ${head}`;
     });
     maps.push([map, one, chosen]);
@@ -51,7 +51,7 @@ const sideBySide = (() => {
     const distinct = rows.filter(([output]) => texts.indexOf(texts[output]) === output);
     table.append(top, ...distinct.map(([output, row]) => {
       const line = element("tr");
-      line.append(element("th", texts[output]), ...row.map((value) => element("td", value.toFixed(4))));
+      line.append(element("th", texts[output]), ...row.map((value) => element("td", decimals(value, 4))));
       return line;
     }));
     const scroll = element("div", "", "scroll");
