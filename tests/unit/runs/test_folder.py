@@ -281,7 +281,7 @@ def test_longer_training_is_the_first_remedy_while_scores_improve(tmp_path, impr
     RunFolder(tmp_path).write_config(EXPERIMENT)
     score = Score("BLEU", 2.0, "", "", higher_is_better=True)
     result = TrainingResult(tmp_path, "last", {"valid": [score]}, 9.0, 300, 99, improving=improving)
-    longer = f"because the scores have not stopped improving: dragoman train --resume {tmp_path} --max-steps 600. Add"
+    longer = f"because the scores have not stopped improving: dragoman train --resume {tmp_path} --max-steps 1000. Add"
     assert (longer in str(result.low_score_note)) == improving
     assert "Add pairs" in str(result.low_score_note)
 
