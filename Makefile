@@ -53,7 +53,7 @@ check: $(DEV) ## run the linter, the formatter, the type checker, the import con
 audit: $(DEV) ## look for known holes in the installed packages and in the oldest versions accepted; needs the network
 	$(BIN)/python .ci/audit.py
 
-sanitize: $(DEV) ## run the tests of the CPU library under the address and undefined-behavior sanitizers
+sanitize: $(DEV) ## run the tests of the CPU library under the address, undefined-behavior and thread sanitizers
 ifeq ($(COMPILER),)
 	@echo "No C++17 compiler with Python's headers: the CPU library is not tested under sanitizers."
 else

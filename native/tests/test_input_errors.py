@@ -1,6 +1,5 @@
 """Invalid calls, weights and configurations are refused with messages that name the value."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -242,28 +241,3 @@ def test_weight_format_does_not_change_exact_weights(compute_type: str) -> None:
         results.append(model.step(TOKENS, memory, model.start(memory, 2))[0])
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
-
-
-def test_calls_from_several_threads_are_safe() -> None:
-    model = models.model(num_threads=2)
-    alone = [model.encode(IDS[[row]], LENGTHS[[row]]) for row in range(3)]
-    expected = [model.step(TOKENS[[row]], alone[row], model.start(alone[row], 2))[0] for row in range(3)]
-    failed = []
-
-    def decode(row: int) -> None:
-        for _ in range(20):
-            memory = model.encode(IDS[[row]], LENGTHS[[row]])
-            state = model.start(memory, 2)
-            logits, state = model.step(TOKENS[[row]], memory, state)
-            state = state.reorder([[1, 0, 1]]).select([0])
-            if not np.array_equal(logits, expected[row]):
-                failed.append(row)
-
-    threads = [threading.Thread(target=decode, args=(row,)) for row in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
-    del alone
-    assert model.cached_tokens == 0

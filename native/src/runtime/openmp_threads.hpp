@@ -8,7 +8,24 @@
 
 #include "runtime/partition.hpp"
 
+#ifdef __SANITIZE_THREAD__
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#endif
+
 namespace dragoman {
+
+/// Tell the thread sanitizer, which does not see the barriers of OpenMP, that what happened before `release(address)` in
+/// one thread happened before `acquire(address)` in another.
+struct BarrierAnnotation {
+#ifdef __SANITIZE_THREAD__
+    static void acquire(void* address) { __tsan_acquire(address); }
+    static void release(void* address) { __tsan_release(address); }
+#else
+    static void acquire(void*) {}
+    static void release(void*) {}
+#endif
+};
 
 class OpenMpThreads {
 public:
@@ -23,7 +40,9 @@ public:
     void for_each_share(std::size_t items, std::size_t count, const Work& work) const {
         if (count <= 1 || items == 0) return work(Range{0, items}, std::size_t{0});
         Region<Work> region{this, items, work};
+        BarrierAnnotation::release(&region);
         parallel_(&Region<Work>::run, &region, static_cast<unsigned>(count), 0);
+        BarrierAnnotation::acquire(&region);
     }
 
 private:
@@ -34,11 +53,13 @@ private:
         const Work& work;
 
         static void run(void* data) {
+            BarrierAnnotation::acquire(data);
             const Region& region = *static_cast<const Region*>(data);
             // The runtime may start fewer threads than requested.
             auto thread = static_cast<std::size_t>(region.threads->thread_index_());
             auto count = static_cast<std::size_t>(region.threads->num_threads_());
             region.work(partition(region.items, thread, count), thread);
+            BarrierAnnotation::release(data);
         }
     };
 
