@@ -3,8 +3,9 @@
 import asyncio
 import os
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, copy_context
@@ -18,7 +19,9 @@ _T = TypeVar("_T")
 _I = TypeVar("_I", bound=Hashable)
 
 Turn = Callable[[], AbstractContextManager[Any]]
-"""Context in which one step or batch is computed, so that concurrent calls take turns."""
+"""Context in which a time slice or batch is computed, so that concurrent calls take turns."""
+TIME_SLICE = 0.05
+"""Seconds after which a call with further steps lets others have their turn; the last step may take longer."""
 
 _cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
 
@@ -44,6 +47,14 @@ def stop_if_cancelled() -> None:
     cancelled = _cancelled.get()
     if cancelled is not None and cancelled.is_set():
         raise CancelledError
+
+
+def time_slice() -> Iterator[None]:
+    """Yield before each step of a time slice, at least once."""
+    end = time.monotonic() + TIME_SLICE
+    yield
+    while time.monotonic() < end:
+        yield
 
 
 @final

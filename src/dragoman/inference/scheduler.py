@@ -1,11 +1,14 @@
 """Continuous batching: requests enter the running batch while they fit into the token budget, and leave when complete.
 
 The scheduler serves translation and generation, and has no threads. The result of a request does not depend on other
-requests: exactly with the CPU library, and up to rounding with PyTorch. Where the backend refuses a batch, the
-scheduler searches each of its requests alone, and a request fails only if it fails alone.
+requests: exactly with the CPU library, and up to rounding with PyTorch. Requests that take their steps together form a
+lane; each step goes to the lane that had the least work, so that a lane with little work never waits for more than one
+step of another. Where the backend fails with the requests of a lane, they start again in two lanes of half of them, so
+that a request fails only if it fails alone.
 """
 
-from collections import deque
+import traceback
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -15,18 +18,25 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.choose_search import Search, build_search, search
+from dragoman.decoding.choose_search import Search, build_search
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
-from dragoman.errors import DragomanError
 from dragoman.inference.backends.protocol import InferenceBackend, TokenIds
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
-from dragoman.inference.concurrent_calls import FairQueue, Turn
+from dragoman.inference.concurrent_calls import FairQueue, Turn, stop_if_cancelled, time_slice
 from dragoman.inference.length_batches import run_in_batches
 from dragoman.inference.stream_chunks import is_ready
 
 REFILL = 0.25
 """Share of the token budget that must be free before requests enter: encoding costs a forward pass of its own."""
+ENCODED_TOKENS = 1024
+"""Tokens that are encoded before a step; of more requests, the next enter after it. A longer request enters alone."""
+ROWS_PER_LANE = 1024
+"""Hypotheses that take a step together; further requests form another lane."""
+HYPOTHESES_PER_TOKEN = 8
+"""Beam size up to which a token of a request counts once against the token budget; one of a larger beam counts more."""
+STEP_WORK = 16
+"""Work of a step whatever its hypotheses, in hypotheses."""
 
 
 AnyBackend = InferenceBackend[Any, Any] | SlidingContext
@@ -45,10 +55,18 @@ class Request:
     start: OutputStart = field(default_factory=OutputStart)
     size: int | None = None
     """Tokens counted against a token budget; by default those of the source, end symbol included."""
+    small: bool = False
+    """True for a small call, whose requests have a token budget and lanes of their own."""
+
+    @property
+    def beam_size(self) -> int:
+        return self.config.beam_size if isinstance(self.config, DecodingConfig) else 1
 
     @property
     def tokens(self) -> int:
-        return len(self.ids) + 1 if self.size is None else self.size
+        """Tokens counted against a token budget, in proportion to the memory of a large beam."""
+        size = len(self.ids) + 1 if self.size is None else self.size
+        return size * -(-self.beam_size // HYPOTHESES_PER_TOKEN)
 
 
 class RequestResult(NamedTuple):
@@ -65,113 +83,141 @@ class RequestResult(NamedTuple):
         return self.hypotheses
 
 
-BACKEND_ERRORS = (DragomanError, ValueError, IndexError, MemoryError)
-"""Errors a backend raises for invalid or oversized requests."""
-
-
 @dataclass
-class _Group:
-    """Requests of one decoding configuration, by sentence id of their search."""
+class _Lane:
+    """Requests of one decoding configuration that take their steps together."""
 
+    key: tuple[object, bool] | None
+    """Configuration, and whether requests are of small calls; None for a lane that no request joins."""
     search: Search
+    work: int
+    """Work of all steps, in hypotheses; a lane begins with that of the lane whose turn it is."""
+    entering: deque[Request] = field(default_factory=deque)
+    """Requests to encode before the next steps."""
     requests: dict[int, Request] = field(default_factory=dict)
+    """Active requests, by sentence id of the search."""
+
+    def __len__(self) -> int:
+        return len(self.entering) + len(self.requests)
+
+    def take_entering(self) -> list[Request]:
+        """Remove and return the requests to encode before the next step."""
+        taken = [self.entering.popleft()]
+        tokens = taken[0].tokens
+        while self.entering and (tokens := tokens + self.entering[0].tokens) <= ENCODED_TOKENS:
+            taken.append(self.entering.popleft())
+        return taken
 
 
 @final
 class Scheduler:
-    """Batch of active requests; those of one decoding configuration share every step."""
+    """Active requests in lanes."""
 
     def __init__(self, backend: AnyBackend, *, max_tokens: int, refill: float = REFILL) -> None:
-        """`max_tokens` bounds the tokens of the active requests; a longer request runs alone."""
+        """`max_tokens` bounds the tokens of the active requests, and of those of small calls; a longer one is alone."""
         self._backend = backend
         self._max_tokens = max_tokens
         self._refill = refill
-        self._groups: dict[DecodingConfig | SamplingConfig, _Group] = {}
-        self._tokens = 0
+        self._lanes: list[_Lane] = []
+        self._work = 0
+        self._tokens: Counter[bool] = Counter()
 
     def __len__(self) -> int:
         """Number of active requests."""
-        return sum(len(group.requests) for group in self._groups.values())
+        return sum(map(len, self._lanes))
 
-    def admit(self, waiting: deque[Request]) -> list[RequestResult]:
-        """Start the first waiting requests that fit, and return the requests that fail at once."""
-        return self.start(self.take(waiting))
-
-    def take(self, waiting: deque[Request] | FairQueue[Request]) -> list[Request]:
-        """Remove the first waiting requests that fit from the queue, and reserve their tokens."""
-        taken: list[Request] = []
-        while waiting and self._has_room(waiting, already=len(taken)):
+    def admit(self, waiting: deque[Request] | FairQueue[Request]) -> None:
+        """Let the first waiting requests that fit enter; all are of small calls, or none is."""
+        admitted = 0
+        while waiting and self._has_room(waiting[0], already=admitted):
             request = waiting.popleft()
-            self._tokens += request.tokens
-            taken.append(request)
-        return taken
-
-    def start(self, requests: Sequence[Request]) -> list[RequestResult]:
-        """Start the search of requests from `take`, and return the requests that fail at once."""
-        failed = []
-        for config in dict.fromkeys(request.config for request in requests):
-            some = [request for request in requests if request.config == config]
-            try:
-                if config not in self._groups:
-                    self._groups[config] = _Group(build_search(self._backend, config=config))
-                group = self._groups[config]
-                keys = group.search.add(encode_requests(self._backend, some), **_arguments(some))
-            except BACKEND_ERRORS as error:
-                failed += self._search_alone(some, error)
-            else:
-                group.requests |= dict(zip(keys, some, strict=True))
-        return failed
+            self._tokens[request.small] += request.tokens
+            self._lane_for(request).entering.append(request)
+            admitted += 1
 
     def step(self) -> list[RequestResult]:
-        """Take one step with every active request and return the completed ones; drop searches without requests."""
-        completed = []
-        self._groups = {config: group for config, group in self._groups.items() if group.requests}
-        for group in self._groups.values():
-            try:
-                found = group.search.step()
-            except BACKEND_ERRORS as error:
-                refused = list(group.requests.values())
-                group.search.remove(list(group.requests))
-                group.requests.clear()
-                completed += self._search_alone(refused, error)
-                continue
-            completed += [self._complete(group.requests.pop(key), hypotheses) for key, hypotheses in found.items()]
-        return completed
+        """Take one step with the requests of a lane, and return those completed or failed."""
+        self._lanes = [lane for lane in self._lanes if len(lane)]
+        if not self._lanes:
+            return []
+        lane = min(self._lanes, key=lambda one: one.work)
+        self._work = lane.work
+        return self._enter(lane) + self._advance(lane)
 
     def cancel(self, requests: Collection[Request]) -> None:
         """Remove active requests."""
-        for group in self._groups.values():
-            keys = [key for key, request in group.requests.items() if request in requests]
+        for lane in self._lanes:
+            keys = [key for key, request in lane.requests.items() if request in requests]
             if keys:
-                group.search.remove(keys)
-            for key in keys:
-                self._tokens -= group.requests.pop(key).tokens
+                lane.search.remove(keys)
+            gone = [*(lane.requests.pop(key) for key in keys), *(one for one in lane.entering if one in requests)]
+            lane.entering = deque(one for one in lane.entering if one not in requests)
+            for request in gone:
+                self._tokens[request.small] -= request.tokens
 
-    def _has_room(self, waiting: deque[Request] | FairQueue[Request], *, already: int) -> bool:
-        """Return whether the first waiting request fits; once refilling has begun, it continues until full."""
-        if self._tokens == 0:
+    def _has_room(self, request: Request, *, already: int) -> bool:
+        """Return whether a request fits; once refilling has begun, it continues until full."""
+        tokens = self._tokens[request.small]
+        if tokens == 0:
             return True
-        if self._tokens + waiting[0].tokens > self._max_tokens:
+        if tokens + request.tokens > self._max_tokens:
             return False
-        free = self._max_tokens - self._tokens
-        return bool(already) or free >= self._refill * self._max_tokens
+        return request.small or already > 0 or self._max_tokens - tokens >= self._refill * self._max_tokens
 
-    def _search_alone(self, requests: Sequence[Request], error: Exception) -> list[RequestResult]:
-        """Search each request that the backend refused with others; one that was alone fails with its error."""
+    def _lane_for(self, request: Request) -> _Lane:
+        """Return the lane that a request joins."""
+        key = request.config, request.small
+        for lane in self._lanes:
+            if lane.key == key and (len(lane) + 1) * request.beam_size <= ROWS_PER_LANE:
+                return lane
+        return self._add_lane(key, request)
+
+    def _add_lane(self, key: tuple[object, bool] | None, *requests: Request) -> _Lane:
+        lane = _Lane(key, build_search(self._backend, config=requests[0].config), self._work)
+        self._lanes.append(lane)
+        return lane
+
+    def _enter(self, lane: _Lane) -> list[RequestResult]:
+        """Encode requests of a lane that wait for it."""
+        if not lane.entering:
+            return []
+        some = lane.take_entering()
+        lane.work += sum(request.tokens for request in some)
+        try:
+            keys = lane.search.add(encode_requests(self._backend, some), **_arguments(some))
+        except Exception as error:  # of any kind: the callers of other requests must not see it
+            return self._retry(some, error)
+        lane.requests |= dict(zip(keys, some, strict=True))
+        return []
+
+    def _advance(self, lane: _Lane) -> list[RequestResult]:
+        """Take a step with the active requests of a lane."""
+        active = list(lane.requests.values())
+        if not active:
+            return []
+        lane.work += STEP_WORK + len(active) * active[0].beam_size
+        try:
+            found = lane.search.step()
+        except Exception as error:
+            lane.requests.clear()
+            lane.search = build_search(self._backend, config=active[0].config)
+            return self._retry(active, error)
+        return [self._complete(lane.requests.pop(key), hypotheses) for key, hypotheses in found.items()]
+
+    def _retry(self, requests: Sequence[Request], error: Exception) -> list[RequestResult]:
+        """Start requests that failed together again, in two lanes; a request that failed alone gets its error."""
+        traceback.clear_frames(error.__traceback__)  # which hold the memory of the failed step
         if len(requests) == 1:
             return [self._complete(requests[0], [], error)]
-        results = []
-        for request in requests:
-            try:
-                results.append(self._complete(request, search_requests(self._backend, [request])[0]))
-            except BACKEND_ERRORS as own_error:
-                results.append(self._complete(request, [], own_error))
-        return results
+        middle = len(requests) // 2
+        for half in (requests[:middle], requests[middle:]):
+            self._add_lane(None, *half).entering.extend(half)
+        return []
 
     def _complete(
         self, request: Request, hypotheses: list[Hypothesis], error: Exception | None = None
     ) -> RequestResult:
-        self._tokens -= request.tokens
+        self._tokens[request.small] -= request.tokens
         return RequestResult(request, hypotheses, error)
 
 
@@ -185,9 +231,22 @@ def encode_requests(backend: AnyBackend, requests: Sequence[Request]) -> Any:
     return backend.encode(list(different)).select(np.array([different[ids] for ids in sources]))
 
 
-def search_requests(backend: AnyBackend, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-    """Decode requests of one configuration in one batch."""
-    return search(backend, encode_requests(backend, requests), config=requests[0].config, **_arguments(requests))
+def search_requests(
+    backend: AnyBackend, requests: Sequence[Request], *, turn: Turn = nullcontext
+) -> list[list[Hypothesis]]:
+    """Decode requests of one configuration in one batch, in turns of one time slice."""
+    search = build_search(backend, config=requests[0].config)
+    with turn():
+        keys = search.add(encode_requests(backend, requests), **_arguments(requests))
+    found: dict[int, list[Hypothesis]] = {}
+    while len(search):
+        stop_if_cancelled()
+        with turn():
+            for _ in time_slice():
+                found |= search.step()
+                if not len(search):
+                    break
+    return [found[key] for key in keys]
 
 
 def _arguments(requests: Sequence[Request]) -> dict[str, Any]:
@@ -207,7 +266,8 @@ def run_requests(
         return [found for [found] in run_in_order(scheduler, jobs, ahead=len(requests) + 1, turn=turn)]
 
     lengths = [request.tokens for request in requests]
-    return run_in_batches(requests, lengths, partial(search_requests, backend), batch_tokens=batch_tokens, turn=turn)
+    run = partial(search_requests, backend, turn=turn)
+    return run_in_batches(requests, lengths, run, batch_tokens=batch_tokens)
 
 
 def run_in_order(
@@ -236,7 +296,11 @@ def run_in_order(
                 pending.append(job)
                 waiting.extend(job)
         with turn():
-            completed |= {one.request: one for one in (*scheduler.admit(waiting), *scheduler.step())}
+            for _ in time_slice():
+                scheduler.admit(waiting)
+                completed |= {one.request: one for one in scheduler.step()}
+                if not len(scheduler) or all(request in completed for request in pending[0]):
+                    break
         while pending and all(request in completed for request in pending[0]):
             yield [completed.pop(request).get() for request in pending.popleft()]
     if reading_error is not None:

@@ -179,7 +179,8 @@ class Translator:
     ) -> TranslationResult | list[TranslationResult]:
         """Translate as `translate` does, in one running batch with all other concurrent calls, which take turns.
 
-        A call that is cancelled, as by `asyncio.timeout`, leaves the batch before its next step.
+        A call that is cancelled, as by `asyncio.timeout`, leaves the batch before its next step. A beam has at
+        most 100 hypotheses, so that no step takes long.
         """
         call = await run_in_thread(self._read, texts, config, **options)
         found = await self._runner.run_async(call.requests)

@@ -104,10 +104,10 @@ def test_results_do_not_depend_on_the_batch(side, asked, room, refill):
     requests = [Request(*one) for one in asked]
     running, waiting, found = Scheduler(network, max_tokens=room, refill=refill), deque(requests), {}
     while waiting or len(running):
-        finished = running.admit(waiting)
+        running.admit(waiting)
         running_tokens = sum(one.tokens for one in requests) - sum(one.tokens for one in [*waiting, *found])
         assert running_tokens <= room or len(running) == 1
-        finished += running.step() if len(running) else []
+        finished = running.step()
         assert all(one.error is None for one in finished)
         found |= {one.request: one.hypotheses for one in finished}
     assert found.keys() == set(requests)
@@ -269,7 +269,7 @@ def test_internal_errors_reach_every_caller(network, slow, monkeypatch):
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     engine = Engine(network)
     answers = [engine.submit(Request((4, 5), WANTED[0], 5)) for _ in range(2)]
-    monkeypatch.setattr(Slow, "step", lambda *_: 1 / 0)
+    monkeypatch.setattr(Scheduler, "step", lambda *_: 1 / 0)
     slow.may_go.set()
     for answer in answers:
         with pytest.raises(ZeroDivisionError):
