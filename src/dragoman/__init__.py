@@ -20,6 +20,7 @@ __all__ = [
     "DataError",
     "DecodingConfig",
     "DragomanError",
+    "ExportResult",
     "GenerationWarning",
     "Generator",
     "Hypothesis",
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
         Translator,
     )
     from dragoman.runs.evaluate import evaluate
-    from dragoman.runs.export import export
+    from dragoman.runs.export import ExportResult, export
     from dragoman.runs.load import load
     from dragoman.runs.model_card import TrainingResult
     from dragoman.runs.train import train
@@ -80,6 +81,7 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "DataError": "errors",
         "DecodingConfig": "decoding",
         "DragomanError": "errors",
+        "ExportResult": "runs.export",
         "Hypothesis": "decoding",
         "RunError": "errors",
         "SamplingConfig": "decoding",
