@@ -35,7 +35,6 @@ from dragoman.inference.length_batches import (
 from dragoman.inference.scheduler import Request, run_requests
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_segmentation import (
-    MAX_LINE_LENGTH,
     SegmentedText,
     Segmenter,
     Split,
@@ -49,6 +48,8 @@ from dragoman.number_words import counted
 _DEFAULT_CONFIG = DecodingConfig()
 MAX_SEGMENT_LENGTH = 512
 """Source tokens above which a text is translated in segments, cut between sentences where there are any."""
+MAX_SCORED_LENGTH = 4096
+"""Tokens above which a text is not scored: it is scored as a whole, in time quadratic in its length."""
 STREAM_CHUNK = 4096
 """Texts of a stream that are read ahead of the translation yielded next, or sorted and batched together."""
 ENCODE_CHUNK = 256
@@ -275,7 +276,8 @@ class Translator:
         """Score each target as a translation of its source, by forced decoding.
 
         `source_features` are those of the sources, as for `translate`. Raises DataError when there are not as many
-        targets as sources, a line is too long for the model, or source features are missing or invalid.
+        targets as sources, a text has more than `MAX_SCORED_LENGTH` tokens or is too long for the model, or source
+        features are missing or invalid.
         """
         penalty = self._choose_penalty(penalty)
         sources, targets = text_list(sources, name="sources"), text_list(targets, name="targets")
@@ -291,7 +293,7 @@ class Translator:
         ):
             warn_unknown(texts, ids, side, category=TranslationWarning, unit=unit, first=first_line)
         for number, length in enumerate(lengths, start=first_line):
-            check_line_length(self._positions or MAX_LINE_LENGTH, length, number)
+            check_line_length(min(self._positions or MAX_SCORED_LENGTH, MAX_SCORED_LENGTH), length, number)
 
         def run(rows: list[tuple[list[int], list[int], Heads | None]]) -> list[Hypothesis]:
             ids, targets, heads = zip(*rows, strict=True)

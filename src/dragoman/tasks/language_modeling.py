@@ -93,7 +93,7 @@ class LanguageModelingTask:
             return likelihood.scores(
                 signature=f"tokens:{likelihood.num_tokens}|{signature}|tokenizer:{tokenizer.fingerprint[:8]}",
                 detail=f"(context {experiment.data.context_length})",
-                characters=data.num_characters(name) if isinstance(data, TextCorpus) else None,
+                characters=data.characters[name] if isinstance(data, TextCorpus) else None,
                 unigram_loss=data.unigram_loss(name) if isinstance(data, TextCorpus) else None,
             )
 

@@ -7,7 +7,14 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.data.datasets.text import DocumentRange, DocumentStore, TextDataConfig, prepare_text, tokenize_documents
+from dragoman.data.datasets.text import (
+    DocumentRange,
+    DocumentStore,
+    TextDataConfig,
+    count_characters,
+    prepare_text,
+    tokenize_documents,
+)
 from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
 from dragoman.number_words import counted
 from dragoman.tasks import task
@@ -25,6 +32,8 @@ class TextCorpus(task.TaskData):
     """The sets as documents; `train`, `valid` and, if given, `test`."""
     stores: Mapping[str, DocumentStore]
     """The sets as token ids."""
+    characters: Mapping[str, int]
+    """Number of characters of each held-out set after normalization."""
 
     @property
     def held_out(self) -> dict[str, DocumentStore]:
@@ -41,10 +50,6 @@ class TextCorpus(task.TaskData):
         tokens = self.stores[name].texts.values
         counted = tokens.slice(0, min(len(tokens), MAX_COUNTED_TOKENS))
         return np.bincount(counted, minlength=len(self.tokenizer.source))
-
-    def num_characters(self, name: str) -> int:
-        """Return the number of characters of a set after normalization."""
-        return sum(len(self.tokenizer.source.normalize(text)) for text in self.documents[name].texts())
 
 
 def prepare_text_data(
@@ -68,6 +73,8 @@ def prepare_text_data(
     sets = {"train": prepared.train, "valid": prepared.valid, "test": prepared.test}
     documents = {name: part for name, part in sets.items() if part is not None}
     stores = {name: tokenize_documents(part, tokenizer, task.cache_dir()) for name, part in documents.items()}
+    held_out = {name: part for name, part in documents.items() if name != "train"}
+    characters = {name: count_characters(part, tokenizer, task.cache_dir()) for name, part in held_out.items()}
     train, test = stores["train"], stores.get("test")
     size = f"{train.tokens:,} tokens of {counted(len(train), 'documents')}"
 
@@ -84,4 +91,5 @@ def prepare_text_data(
         describe_rows=describe_rows,
         documents=documents,
         stores=stores,
+        characters=characters,
     )

@@ -15,6 +15,7 @@ from dragoman.decoding import DecodingConfig
 from dragoman.decoding.forced_decoding import score_outputs
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import TranslationResult, TranslationWarning, Translator
+from dragoman.inference.translator import MAX_SCORED_LENGTH
 from dragoman.models.config import (
     EncoderDecoderAttentionConfig,
     EncoderDecoderConfig,
@@ -219,6 +220,13 @@ def test_forced_score_equals_returned_score():
     assert {len(one.tokens) for _, one in found} > {0, 2}
     scored = model.score([text for text, _ in found], [one.text for _, one in found])
     assert [one.score for one in scored] == pytest.approx([one.hypothesis.score for _, one in found], abs=1e-5)
+
+
+def test_text_that_takes_minutes_to_score_is_refused(tokenizer):
+    long = "cat " * (MAX_SCORED_LENGTH + 1)
+    for pair in ((long, "Katze"), ("a cat", long)):
+        with pytest.raises(DataError, match=r"texts\[1\]: \d+ tokens, more than the 4096 of the longest text"):
+            list(translator(tokenizer).score_stream([("a cat", "eine Katze"), pair]))
 
 
 def test_scores_match_the_ids_in_order(tokenizer):

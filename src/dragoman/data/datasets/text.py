@@ -1,6 +1,7 @@
 """Running text for language models: training, validation and test parts, and their ids in memory-mapped stores."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, final
@@ -8,7 +9,7 @@ from typing import Any, Self, final
 import numpy as np
 from pydantic import Field
 
-from dragoman.atomic_files import open_or_build
+from dragoman.atomic_files import open_or_build, write_atomically
 from dragoman.data.datasets.memory_map import ORIGINS, Numbers, RaggedStore, id_dtype
 from dragoman.data.fingerprints import json_fingerprint, require_file
 from dragoman.data.readers.line_reader import ReadWarnings
@@ -180,6 +181,17 @@ def tokenize_documents(documents: DocumentRange, tokenizer: Tokenizer, cache: Pa
         return DocumentStore.build(folder, chunks, vocab_size=len(side), facts=facts)
 
     return open_or_build(folder, DocumentStore, build)
+
+
+def count_characters(documents: DocumentRange, tokenizer: Tokenizer, cache: Path) -> int:
+    """Return the number of characters of documents after normalization, from `cache` if they were counted before."""
+    facts = {"documents": documents.fingerprint, "tokenizer": tokenizer.fingerprint}
+    path = cache / f"characters-{json_fingerprint(facts)[:16]}"
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    count = sum(len(tokenizer.source.normalize(text)) for text in documents.texts())
+    write_atomically(path, f"{count}\n")
+    return count
 
 
 def _count_characters(corpus: TextCorpus, warnings: ReadWarnings) -> int:
