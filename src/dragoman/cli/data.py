@@ -68,6 +68,23 @@ def prepare(
     return Outcome(lambda: _facts(summary, output_dir), lambda: _show(summary, output_dir))
 
 
+@data.command(cls=Command)
+@complete_verb
+def verify(folder: Annotated[Path, typer.Argument(help="Folder that `dragoman data prepare` wrote.")]) -> Outcome:
+    """Compare every file of a prepared corpus with its checksum.
+
+    A training compares all files that it reads, which are all but the texts of training pairs.
+    """
+    from dragoman.data.preprocessing.pipeline import open_prepared
+
+    with status() as report:
+        report("comparing files with their checksums")
+        prepared = open_prepared(folder)
+        prepared.train.verify()
+    facts = {"path": str(folder), "pairs": len(prepared.train), "intact": True}
+    return Outcome(lambda: facts, lambda: show_line(f"{folder}: all files are intact"))
+
+
 def _engine(name: EngineName, workers: int | None) -> AbstractContextManager[TaskRunner]:
     from dragoman.data.preprocessing.pipeline import run_sequentially
     from dragoman.data.preprocessing.ray_runner import ray_runner

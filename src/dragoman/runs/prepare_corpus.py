@@ -17,6 +17,7 @@ from dragoman.atomic_files import (
     rename_folder,
     write_atomically,
 )
+from dragoman.checksums import to_checked_json
 from dragoman.config_trees import Tree, is_set, merge
 from dragoman.data.cleaning_rules import CleaningReport
 from dragoman.data.datasets.parallel import TokenStore
@@ -183,7 +184,7 @@ def _prepare(
         )
     index = _build_index(experiment, cleaned, ids, tokenizer, corpora)
     remove_intermediate_files(work)
-    write_atomically(work / INDEX_FILE, json.dumps(index, indent=1) + "\n")
+    write_atomically(work / INDEX_FILE, to_checked_json(index))
     rename_folder(work, out)
     return PreparedSummary(
         cleaned.report,

@@ -50,6 +50,14 @@ class FeatureStore:
         )
         if not self.heads.is_consistent(len(self.heads)):
             raise columns.damaged_error("its files do not fit each other")
+        self._columns = columns
+
+    @classmethod
+    def open_verified(cls, folder: Path) -> Self:
+        """Open a store, and compare its files with their hashes. Raises DataError if it is missing or damaged."""
+        store = cls(folder)
+        store._columns.verify()
+        return store
 
     @classmethod
     def build(cls, folder: Path, trees: Iterable[Heads]) -> Self:
@@ -74,7 +82,7 @@ def prepare_source_features(source: Path, trees: Path, cache: Path, *, fingerpri
         texts = (text for _, text in read_lines(source, warnings))
         return FeatureStore.build(folder, read_heads(texts, trees, name=str(source), warnings=warnings))
 
-    return open_or_build(folder, FeatureStore, build)
+    return open_or_build(folder, FeatureStore.open_verified, build)
 
 
 @final

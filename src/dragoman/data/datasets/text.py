@@ -180,7 +180,7 @@ def tokenize_documents(documents: DocumentRange, tokenizer: Tokenizer, cache: Pa
         chunks = (_tokenize(chunk, side) for chunk in _chunks(documents.passages()))
         return DocumentStore.build(folder, chunks, vocab_size=len(side), facts=facts)
 
-    return open_or_build(folder, DocumentStore, build)
+    return open_or_build(folder, DocumentStore.open_verified, build)
 
 
 def count_characters(documents: DocumentRange, tokenizer: Tokenizer, cache: Path) -> int:

@@ -4,7 +4,6 @@ Training from text files and `dragoman data prepare` run the same steps. Blocks 
 many workers, with the same result.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
 
 from dragoman.atomic_files import new_folder, open_or_build, sync_files
+from dragoman.checksums import check_json, to_checked_json
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
 from dragoman.data.augmentation import NoiseConfig
@@ -159,7 +159,7 @@ def prepare_data(
             remove_intermediate_files(work)
             summary = {"format": _FORMAT, "format_version": _VERSION}
             summary |= {"notes": cleaned.notes, "report": cleaned.report.to_json(), "ends": cleaned.ends}
-            (work / _SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+            (work / _SUMMARY).write_text(to_checked_json(summary), encoding="utf-8")
         return open_folder(folder)
 
     def open_folder(folder: Path) -> PreparedData:
@@ -232,10 +232,12 @@ _I = TypeVar("_I", bound=_Summary)
 def _read_summary(kind: type[_I], file: Path, bounds: FileKind, *, format_name: str, version: int) -> _I:
     tree = bounds.read_versioned_json(file, format_name=format_name, version=version)
     try:
-        return kind.model_validate(tree)
+        return kind.model_validate(check_json(tree))
     except ValidationError as error:
         found = error.errors()[0]
         raise bounds.damaged(file, f"{'.'.join(map(str, found['loc']))} {describe_rule(found)}") from error
+    except ValueError as error:
+        raise bounds.damaged(file, str(error)) from error
 
 
 def _open(folder: Path, summary: _Summary, fingerprints: dict[str, str]) -> PreparedData:
@@ -243,8 +245,8 @@ def _open(folder: Path, summary: _Summary, fingerprints: dict[str, str]) -> Prep
         report = CleaningReport.from_json(summary.report)
     except (KeyError, ValueError) as error:
         raise DataError(f"{folder}: damaged cleaning report; prepare the corpus again") from error
-    test = TextStore(folder / "test") if (folder / "test").is_dir() else None
-    train, valid = TextStore(folder / "texts"), TextStore(folder / "valid")
+    test = TextStore.open_verified(folder / "test") if (folder / "test").is_dir() else None
+    train, valid = TextStore(folder / "texts"), TextStore.open_verified(folder / "valid")
     if train.origins.max(initial=0) > summary.ends[-1]:
         raise train.damaged_error("it has lines beyond the end of its corpora")
     return PreparedData(train, valid, test, report, summary.notes, summary.ends, fingerprints)
@@ -256,7 +258,7 @@ def open_prepared(folder: Path) -> PreparedData:
     fingerprints = {str(file): file_fingerprint(file)}
     for number, corpus in enumerate(index.corpora):
         fingerprints[str(folder / str(number) / corpus.file)] = corpus.sha256
-    data, tokens = _open(folder, index, fingerprints), TokenStore(folder / "ids")
+    data, tokens = _open(folder, index, fingerprints), TokenStore.open_verified(folder / "ids")
     stores = {"texts": data.train, "ids": tokens, "valid": data.valid}
     if any(index.stores.get(name) != one.fingerprint for name, one in stores.items()):
         raise DataError(f"{folder}: its files do not match {INDEX_FILE}; prepare the corpus again")

@@ -36,10 +36,11 @@ def tokenize_texts(
     folder = cache / f"tokens-{_cache_key(facts)}"
 
     def build(folder: Path) -> TokenStore:
+        texts.verify()
         chunks = _tokenize(texts, tokenizer, *limits)
         return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
 
-    return open_or_build(folder, TokenStore, build)
+    return open_or_build(folder, TokenStore.open_verified, build)
 
 
 @final

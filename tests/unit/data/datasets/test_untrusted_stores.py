@@ -1,5 +1,6 @@
 """Stores and prepared folders that someone else may have written."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from dragoman.cli.main import build_command
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.preprocessing.pipeline import open_prepared, read_index, run_sequentially
 from dragoman.data.readers.parallel import Example
@@ -21,8 +23,16 @@ FILES = ["source.values", "source.lengths", "target.values", "target.lengths", "
 
 def edit_json(path, edit) -> None:
     tree = json.loads(path.read_text(encoding="utf-8"))
+    tree.pop("crc32", None)
     edit(tree)
     path.write_text(json.dumps(tree), encoding="utf-8")
+
+
+def forge(path, content) -> None:
+    """Replace a file of a store, and its hash."""
+    path.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    edit_json(path.parent / "header.json", lambda tree: tree["files"][path.name].__setitem__(2, digest))
 
 
 @pytest.fixture
@@ -180,6 +190,7 @@ NEEDED = ["report", "notes", "ends", "max_source_length", "weights", "tokenizer"
 def test_damaged_index_is_read_or_refused(copy, key):
     file = copy / "index.json"
     tree = json.loads(file.read_text(encoding="utf-8"))
+    del tree["crc32"]
     for value in VALUES:
         file.write_text(json.dumps(tree | {key: value}), encoding="utf-8")
         with suppress(DataError):
@@ -199,6 +210,7 @@ def test_index_of_other_sizes_is_refused(copy):
         ({"report": {"read": "x", "kept": 1, "rules": []}}, "damaged cleaning report"),
     ):
         tree = json.loads(file.read_text(encoding="utf-8"))
+        tree.pop("crc32", None)
         file.write_text(json.dumps(tree | edit), encoding="utf-8")
         with pytest.raises(DataError, match=problem):
             open_prepared(copy)
@@ -210,7 +222,7 @@ def test_ids_of_missing_texts_are_refused(copy, origin):
     path = copy / "ids" / "origins.values"
     content = np.frombuffer(path.read_bytes(), dtype=np.int64).copy()
     content[3] = origin
-    path.write_bytes(content.tobytes())
+    forge(path, content.tobytes())
     with pytest.raises(DataError, match="it has ids of texts that do not exist"):
         open_prepared(copy)
 
@@ -219,7 +231,30 @@ def test_ids_beyond_the_vocabulary_are_refused(copy):
     path = copy / "shards" / "00000" / "ids" / "source.values"
     content = np.frombuffer(path.read_bytes(), dtype=np.uint16).copy()
     content[3] = 60_000
-    path.write_bytes(content.tobytes())
+    forge(path, content.tobytes())
     store = open_prepared(copy).tokenized.tokens
     with pytest.raises(DataError, match="contains an id beyond the vocabulary of 57 tokens"):
         store.source.fill(np.arange(len(store)), np.zeros((len(store), 2), dtype=np.int64))
+
+
+def test_changed_columns_are_damage(copy):
+    """A training compares what it reads; `dragoman data verify` also the texts."""
+    open_prepared(copy).train.verify()
+    for path in sorted(copy.rglob("*.values")) + sorted(copy.rglob("*.lengths")):
+        content = path.read_bytes()
+        if not content:
+            continue
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(DataError, match="damaged store"):
+            open_prepared(copy).train.verify()
+        path.write_bytes(content)
+    open_prepared(copy).train.verify()
+
+
+def test_prepared_folders_are_verified_on_request(copy, capsys):
+    build_command("data")(["data", "verify", str(copy)], standalone_mode=False)
+    assert "all files are intact" in "".join(capsys.readouterr())
+    path = copy / "shards" / "00000" / "texts" / "source.values"
+    path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
+    with pytest.raises(DataError, match=r"source\.values differs from its hash"):
+        build_command("data")(["data", "verify", str(copy)], standalone_mode=False)
