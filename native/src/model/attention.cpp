@@ -9,7 +9,7 @@ namespace {
 /// Positions whose keys and values are prefetched: about as many as the L1 cache holds.
 constexpr std::size_t max_prefetched_positions = 64;
 /// Queries between two checks for an interruption: a multiple of the tiles of the kernels.
-constexpr std::size_t queries_per_check = 16 * query_tile;
+constexpr std::size_t queries_per_check = 4 * query_tile;
 
 /// Call `work(i)` for every `count`-th item. Interleaving distributes the heads of a long sentence over the threads.
 template <class Work>
