@@ -1,5 +1,7 @@
 """Trainings and preparations after a power cut end as if there had been none."""
 
+import errno
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 import dragoman
 from dragoman.data.preprocessing.pipeline import run_sequentially
+from dragoman.errors import RunError
 from dragoman.runs import prepare_corpus as prepare_corpus_module
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.prepare_corpus import PreparationConfig, prepare_corpus, resolve_preparation
@@ -105,3 +108,26 @@ def test_killed_preparation_leaves_no_temporary_file(tmp_path, monkeypatch):
         (work / name / "source.values").write_bytes(b"1")
     prepare()
     assert list(Path("ready").rglob(".*")) == []
+
+
+def test_preparation_on_a_full_disk_continues(tmp_path, monkeypatch):
+    write_corpus(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    original = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if list(tmp_path.glob(".ready.*.tmp/shards/00001")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        with pytest.raises(RunError, match=r"No space left on device.*; free some space and run again"):
+            prepare()
+    [work] = tmp_path.glob(".ready.*.tmp")
+    blocks = work / "blocks" / "00000.json"
+    written = blocks.stat().st_mtime_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare_corpus_module, "remove_intermediate_files", lambda _: None)
+        prepare()
+    assert (Path("ready") / "blocks" / "00000.json").stat().st_mtime_ns == written
