@@ -1,12 +1,15 @@
 """`dragoman train` as a process: from two files to a translator, and errors as one message each."""
 
+import fcntl
 import json
 import os
+import pty
 import re
 import resource
 import shutil
 import signal
 import subprocess
+import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -433,6 +436,32 @@ def test_signal_saves_and_names_the_resume_command(folder, number):
     resume = "dragoman train --resume new"
     assert last.endswith(f"Continue it with: {resume}. Or end it at step {step:,}: {resume} --max-steps {step}")
     assert max(int(path.name) for path in (folder / "new" / "checkpoints").iterdir()) == step
+
+
+def test_closed_terminal_saves_a_checkpoint(folder):
+    """The system sends SIGHUP when the terminal of a process is closed, and writing to it fails from then on."""
+    training = command(
+        "train", *FILES, "--out", "new", *small_options(training__max_steps=1000000, training__log_every=1)
+    )
+    ours, terminal = pty.openpty()
+    with subprocess.Popen(
+        training,
+        cwd=folder,
+        env=environment(folder),
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:
+        os.close(terminal)
+        shown = b""
+        while b"epoch" not in shown:
+            shown += os.read(ours, 2**16)
+        os.close(ours)
+        assert process.wait(timeout=60) == 128 + signal.SIGHUP
+    [last, *_] = sorted((path.name for path in (folder / "new" / "checkpoints").iterdir()), reverse=True)
+    assert int(last) > 0
 
 
 def test_concurrent_training_in_one_folder_is_refused(folder):
