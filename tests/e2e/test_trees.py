@@ -139,7 +139,7 @@ def test_trees_of_another_text_are_refused(texts, tmp_path, capsys):
     trees.write_text(conllu([("two dogs play .", (2, 3, 0, 3))] * 3), encoding="utf-8")
     source.write_text("two dogs play .\n\ntwo dogs play .\n", encoding="utf-8")
     assert run("translate", "run", "--input", source, "--source-features", trees) == 2
-    assert f"{trees}:14: a sentence beyond the 2 lines of {source} that have words" in capsys.readouterr().err
+    assert f"{trees}:14: a sentence beyond the 2 lines of {source} with words" in capsys.readouterr().err
 
 
 def test_training_without_trees_is_refused(capsys):
