@@ -57,7 +57,7 @@ class FileKind:
         """
         try:
             if self.is_user_file:
-                return path.open("rb")
+                return _open_user_file(path)
             descriptor = _open_member(path, path.parent if root is None else root)
         except OSError as error:
             if not self.is_user_file and (link := _first_link(path, path.parent if root is None else root)) is not None:
@@ -201,6 +201,18 @@ def _constant(name: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+
+
+def _open_user_file(path: Path) -> BinaryIO:
+    """Open a file, link or pipe; a pipe without a writer is empty."""
+    descriptor = os.open(path, _FILE)
+    try:
+        file = os.fdopen(descriptor, "rb")
+    except OSError:
+        os.close(descriptor)
+        raise
+    os.set_blocking(descriptor, True)
+    return file
 
 
 def _open_member(path: Path, root: Path) -> int:

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from threading import Timer
 
 import pytest
 from hypothesis import given
@@ -78,6 +79,18 @@ def test_size_is_bounded(folder):
         SMALL.open(path)
     with pytest.raises(DataError, match=r"is larger than .* MiB; shorten it"):
         FileKind(1000, is_user_file=True).read_bytes(type(folder)("/dev/zero"))
+
+
+def test_pipes_that_the_user_names_are_read(folder):
+    kind = FileKind(1000, is_user_file=True)
+    os.mkfifo(folder / "pipe")
+    assert kind.read_bytes(folder / "pipe") == b""
+    reader, writer = os.pipe()
+    Timer(0.2, lambda: (os.write(writer, b"seed: 2"), os.close(writer))).start()
+    assert kind.read_bytes(type(folder)(f"/dev/fd/{reader}")) == b"seed: 2"
+    os.close(reader)
+    with pytest.raises(DataError, match=r"inner: cannot be read .Is a directory.; check the path"):
+        kind.read_bytes(folder / "inner")
 
 
 def test_missing_and_undecodable_files_are_refused(folder):
