@@ -103,8 +103,7 @@ def auto_configure(
     Raises ConfigError, where possible before any corpus is read, and DataError on an unusable corpus.
     """
     experiment = apply_first_preset(tree)
-    report(READING_MESSAGE)
-    data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)
+    data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed, report=report)
     split = Choice("data.valid_size", counted(len(data.valid), "pairs"), "no validation set was given")
     return _apply_new(tree, experiment, translation_choices(tree, experiment, corpus_size(data), device), split)
 

@@ -11,7 +11,6 @@ from dragoman.data.preprocessing.pipeline import prepare_data, read_index
 from dragoman.errors import ConfigError
 from dragoman.runs.auto_config import (
     CPU_BATCH_TOKENS,
-    READING_MESSAGE,
     Choice,
     apply_choices,
     auto_configure,
@@ -75,8 +74,8 @@ def auto_configure_finetuning(
         tree = {**tree, "data": apply_prepared(tree)["data"]}  # without the tokenizer of a prepared corpus
     inherited = _inherited_settings(initial)
     experiment = _parse(merge_settings(inherited, tree))
-    report(READING_MESSAGE)
-    tokens = corpus_size(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)).tokens
+    data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed, report=report)
+    tokens = corpus_size(data).tokens
     choices = [choice for choice in _choices(tree, initial, experiment, tokens) if not is_set(tree, choice.key)]
     return _parse(merge_settings(merge_settings(inherited, apply_choices(choices, {})), tree)), choices
 
