@@ -22,7 +22,6 @@ from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.engine_thread import MAX_SHARED_BEAM_SIZE, Engine, RequestRunner, check_request
 from dragoman.inference.scheduler import ENCODED_TOKENS, Request, Scheduler, search_requests
 from dragoman.models.config import EncoderDecoderConfig
-from tests.property_settings import FAST
 from tests.unit.inference.test_engine_thread import UNKNOWN, WANTED, Slow, assert_same
 
 CALLERS = 64
@@ -417,8 +416,8 @@ def good_requests(configs: Sequence[Any], *, most: int) -> list[Request]:
     ]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_hostile_callers_change_no_bit_of_other_results(monkeypatch):
+@pytest.mark.parametrize("count", [512, pytest.param(10_048, marks=pytest.mark.slow)])
+def test_hostile_callers_change_no_bit_of_other_results(monkeypatch, count):
     """With the CPU library, results are those of the requests alone, to the last bit."""
     cpu_models = pytest.importorskip("tests.cpu_models")
     monkeypatch.setenv("DRAGOMAN_THREADS", "1")
@@ -436,8 +435,8 @@ def test_hostile_callers_change_no_bit_of_other_results(monkeypatch):
         assert found == expected
 
     requests = good_requests([GREEDY, BEAM, SAMPLE], most=43)
-    attack(backend, requests, count=512 if FAST else 10_048, same=same, unknown=UNKNOWN)
+    attack(backend, requests, count=count, same=same, unknown=UNKNOWN)
 
 
 def test_hostile_callers_do_not_change_results_of_pytorch(network):
-    attack(network, good_requests(WANTED, most=9), count=256 if FAST else 1_024, same=assert_same, unknown=UNKNOWN)
+    attack(network, good_requests(WANTED, most=9), count=256, same=assert_same, unknown=UNKNOWN)
