@@ -20,7 +20,7 @@ from dragoman.runs.finetune import apply_init_from
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import LOADED_AS
 from dragoman.runs.model_card import TrainingResult
-from dragoman.runs.train import train_and_score
+from dragoman.runs.train_in_folder import train_and_score
 from dragoman.tasks.config import TASK_CONFIGS
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.translation import TranslationTask

@@ -9,7 +9,7 @@ import torch
 import dragoman
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.train import train_in_folder
+from dragoman.runs.train_in_folder import train_in_folder
 from dragoman.tasks.factory import build_task
 from dragoman_demo.run import DEMO_SETTINGS, corpus_dir, translate_held_out
 

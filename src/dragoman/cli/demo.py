@@ -43,7 +43,7 @@ def demo(
     from dragoman.device import choose_device
     from dragoman.inference import Translator
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.train import train_in_folder
+    from dragoman.runs.train_in_folder import train_in_folder
     from dragoman_demo.corpus import corpus_files
     from dragoman_demo.run import corpus_dir, demo_dir, demo_experiment, translate_held_out, write_demo_corpus
 

@@ -93,7 +93,7 @@ def _train(experiment: Experiment, path: Path, *, device: torch.device) -> RunFo
     """Train and return the run. Raises RunError if the folder is a run with another configuration."""
     from dragoman.runs.auto_config import is_same_experiment
     from dragoman.runs.folder import RunFolder
-    from dragoman.runs.train import train_in_folder
+    from dragoman.runs.train_in_folder import train_in_folder
 
     folder = RunFolder(path)
     if folder.config.is_file():

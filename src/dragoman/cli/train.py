@@ -101,7 +101,7 @@ def _resume(path: Path, *, overrides: dict[str, Any], device: str | None, tensor
 
 def _train_as_worker(worker: WorkerRank) -> None:
     """Train as a worker of another process, without output."""
-    from dragoman.runs.train import run_worker
+    from dragoman.runs.train_in_folder import run_worker
 
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a worker that waits for its work has nothing to save

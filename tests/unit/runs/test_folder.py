@@ -23,7 +23,8 @@ from dragoman.profiling.workers_and_threads import Arrangement
 from dragoman.runs.config import describe_validation, parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.model_card import TrainingResult, collect_environment, environment_changes
-from dragoman.runs.train import _explain_resuming, _remaining_seconds, resume
+from dragoman.runs.train import resume
+from dragoman.runs.train_in_folder import _explain_resuming, _remaining_seconds
 from dragoman.training.checkpoint import Progress
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import hashes
@@ -249,7 +250,7 @@ def test_remaining_time_is_measured_by_the_run_so_far(folder, monkeypatch, is_sa
     (folder.checkpoints / "000000030" / "progress.json").write_text(Progress(step=30, seconds=60.0).model_dump_json())
     facts = {"device": "cpu", "num_workers": 1, "threads": 1, "platform": platform.platform() if is_same else "other"}
     folder.environment.write_text(json.dumps(facts))
-    monkeypatch.setattr("dragoman.runs.train.estimate_training", lambda *_, **__: 3000.0)
+    monkeypatch.setattr("dragoman.runs.train_in_folder.estimate_training", lambda *_, **__: 3000.0)
     data: Any = SimpleNamespace(tokens_per_epoch=10**9)
     arrangement, device = Arrangement(1, 1), torch.device("cpu")
     seconds = _remaining_seconds(folder, experiment, torch.nn.Identity(), data, arrangement, device=device)

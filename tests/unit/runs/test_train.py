@@ -14,7 +14,8 @@ from dragoman.models.weight_storage import load_tensors, save_tensors
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load, load_torch_model
-from dragoman.runs.train import train, train_and_score
+from dragoman.runs.train import train
+from dragoman.runs.train_in_folder import train_and_score
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.translation import build_stream
 from dragoman.training import precision

@@ -12,7 +12,7 @@ from dragoman.errors import ConfigError, RunError
 from dragoman.profiling.memory_and_time_estimate import model_cost
 from dragoman.runs.config import parse_experiment, resolve_corpus_paths
 from dragoman.runs.folder import RunFolder
-from dragoman.runs.train import train_and_score
+from dragoman.runs.train_in_folder import train_and_score
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.translation import build_stream
 from tests.small_runs import write_corpus
