@@ -248,7 +248,8 @@ def _combine(found: Sequence[TextWarning]) -> TextWarning:
 
 def _argument(unit: str, number: int) -> str:
     """Return the place of a text, numbered from 1, in the arguments of a call, where places are numbered from 0."""
-    return _ARGUMENTS[unit].format(number - 1)
+    place = _ARGUMENTS.get(unit)
+    return f"{unit} {number}" if place is None else place.format(number - 1)
 
 
 def _code_points(text: str) -> str:
