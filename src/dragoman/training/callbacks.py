@@ -16,8 +16,8 @@ from dragoman.atomic_files import append_line, write_atomically
 from dragoman.errors import MissingExtraError, RunError
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
-METRICS = FileKind(256 * MEBIBYTE, error=RunError)
-"""File with a line for each event."""
+METRICS = FileKind(32 * MEBIBYTE, error=RunError)
+"""File with a line for each event; 200,000 events take this size."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,8 @@ class JsonlCallback:
         if not os.path.lexists(self.path):
             return False
         with METRICS.open(self.path) as file:
-            lines = file.read().decode(errors="replace").splitlines()
-        kept = [line for line in lines if (reached := _step_of(line)) is not None and reached <= step]
-        write_atomically(self.path, "".join(f"{line}\n" for line in kept))
+            kept = [line for line in file if (reached := _step_of(line)) is not None and reached <= step]
+        write_atomically(self.path, b"".join(line.rstrip() + b"\n" for line in kept))
         return bool(kept)
 
 
@@ -187,8 +186,10 @@ class TensorBoardCallback:
             self._writer.add_scalar(f"{group}/{name}", value, step)
 
 
-def _step_of(line: str) -> int | None:
+def _step_of(line: bytes) -> int | None:
     """Return the step of a line; None for a weight selection, which is repeated, and for an incomplete line."""
+    if not line.startswith(b'{"event": '):
+        return None
     try:
         fields = json.loads(line)
         return None if fields["event"] == "selection" else int(fields.get("failed_step", fields["step"]))

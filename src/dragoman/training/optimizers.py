@@ -243,7 +243,7 @@ def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tenso
 def check_optimizer_tensors(
     optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor], *, where: str = "this checkpoint"
 ) -> None:
-    """Raise RunError if the state of a parameter is incomplete or has another shape, as of other optimizer settings."""
+    """Raise RunError if the state of a parameter is incomplete, or of another shape or type than the parameter."""
     parameters = dict(model.named_parameters())
     groups = [{id(one) for one in group["params"]} for group in optimizer.param_groups]
     found: dict[str, set[str]] = {}
@@ -251,8 +251,9 @@ def check_optimizer_tensors(
         name, _, part = key.rpartition("/")
         if name not in parameters:
             raise RunError(f"{where}: the optimizer state has an unknown {shorten(key)}")
-        if tensor.shape != (torch.Size() if part == "step" else parameters[name].shape):
-            raise RunError(f"{where}: the optimizer state has another shape of {key}")
+        like = torch.zeros(()) if part == "step" else parameters[name]
+        if tensor.shape != like.shape or tensor.dtype != like.dtype:
+            raise RunError(f"{where}: the optimizer state has another shape or type of {key}")
         found.setdefault(name, set()).add(part)
     for name, parts in found.items():
         is_muon = isinstance(optimizer, MuonWithAdamW) and id(parameters[name]) in groups[0]

@@ -402,6 +402,18 @@ def test_incomplete_optimizer_state_is_damage(tmp_path, gone):
         train_small(build_run(tmp_path, config()), config())
 
 
+def test_optimizer_state_of_another_type_is_not_used(tmp_path):
+    run = build_run(tmp_path, config())
+    with pytest.raises(InterruptionError):
+        train_small(run, config(), interrupted=lambda: run.progress.step == 7)
+    path = run.checkpoints.folder / "000000007" / "optimizer.safetensors"
+    tensors = load_tensors(path)
+    last = max(name for name in tensors if name.endswith("/exp_avg"))
+    save_tensors(path, tensors | {last: tensors[last].int()})
+    with pytest.warns(CheckpointWarning, match=r"step 7: the optimizer state has another shape or type of"):
+        train_small(build_run(tmp_path, config()), config())
+
+
 def test_another_configuration_damages_no_checkpoint(tmp_path):
     run = build_run(tmp_path, config())
     train_small(run, config(max_steps=7))
