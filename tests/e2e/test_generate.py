@@ -261,7 +261,7 @@ def test_perplexity_of_continuations(generator, tmp_path, capsys):
         (["--overlap", "1", "--source", "a"], "--overlap has no effect without --perplexity"),
         ([], "--source is missing"),
         (["--perplexity"], "empty.txt"),
-        (["--perplexity", "--source", "empty.txt"], "contains no text to measure perplexity on"),
+        (["--perplexity", "--source", "empty.txt"], "no text to measure perplexity on"),
         (["--perplexity", "--documents", "line"], "contains no text to measure perplexity on"),
     ],
 )

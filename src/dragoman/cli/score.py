@@ -61,7 +61,10 @@ def score(
         useless = ranking | {"ensemble": loading.get("ensemble"), "source_features": source_features}
         options.refuse(useless, "with --perplexity, which uses a language model")
         if source is not None or pairs is not None:
-            options.refuse({"documents": documents}, "with prompts, one for each text")
+            options.refuse(
+                {"documents": documents},
+                f"with {'--pairs' if source is None else '--source'}, where each line is a text",
+            )
         read = _texts_and_prompts(source, target, pairs, documents or "file", warnings)
         generator = load_as(Generator, run, **loading)
         texts, prompts = read()

@@ -96,9 +96,12 @@ def test_default_split_equals_the_same_share_given(tmp_path):
 def test_best_score_is_bold():
     from dragoman.cli.compare import _mark_best
 
-    assert _mark_best([score(1.0), None, score(4.0)]) == ["1.00", "", "[bold]4.00[/bold]"]
-    assert _mark_best([score(1.0, metric="TER"), score(4.0, metric="TER")])[0] == "[bold]1.00[/bold]"
-    assert _mark_best([score(1.0), None]) == ["1.00", ""]
+    def marked(*scores):
+        return [(cell.plain, cell.style) for cell in _mark_best(scores)]
+
+    assert marked(score(1.0), None, score(4.0)) == [("1.00", ""), ("", ""), ("4.00", "bold")]
+    assert marked(score(1.0, metric="TER"), score(4.0, metric="TER"))[0] == ("1.00", "bold")
+    assert marked(score(1.0), None) == [("1.00", ""), ("", "")]
 
 
 def test_compare_prints_one_table(tmp_path, capsys, monkeypatch):
