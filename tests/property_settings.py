@@ -5,6 +5,7 @@ import os
 from hypothesis import settings
 
 FAST = os.environ.get("DRAGOMAN_TESTS") == "fast"
+FULL = os.environ.get("DRAGOMAN_TESTS") == "full"
 THOROUGH = os.environ.get("DRAGOMAN_TESTS") == "thorough"
 
 

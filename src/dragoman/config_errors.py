@@ -85,7 +85,8 @@ def _explain_key(
     named = not key or (not subject and rules.startswith(f"{key}."))  # a message about several keys names them
     pairs = zip(errors, described, strict=False)
     keys = set[str]().union(*(_keys_in(rule, key) for error, (_, rule) in pairs if error["type"] == "value_error"))
-    return Problem(shorten_text(rules if named else f"{key}{subject}: {rules}", MAX_LINE), tuple(keys or {key}))
+    line = "\\n".join((rules if named else f"{key}{subject}: {rules}").splitlines())  # a key may contain line breaks
+    return Problem(shorten_text(line, MAX_LINE), tuple(keys or {key}))
 
 
 def _keys_in(message: str, group: str) -> set[str]:

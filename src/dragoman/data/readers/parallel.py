@@ -340,7 +340,7 @@ def _open_parquet(path: Path, stream: BinaryIO | None = None) -> "ParquetFile":
         return pyarrow.parquet.ParquetFile(stream or path, pre_buffer=False)
     except OSError as error:
         raise DataError(describe_unreadable(path, error)) from error
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"{path}: no Parquet file, or a damaged one ({_first_line(error)}); copy it again") from error
 
 
@@ -357,7 +357,7 @@ def _parquet_batches(file: "ParquetFile", path: Path, names: tuple[str, str]) ->
     try:
         for group in range(file.num_row_groups):  # one by one, because the library keeps all requested groups
             yield from file.iter_batches(row_groups=[group], **options)
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise DataError(f"{path}: damaged ({_first_line(error)}); copy or download it again") from error
 
 

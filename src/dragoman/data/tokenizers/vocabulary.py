@@ -55,11 +55,16 @@ def byte_token_ids(vocab: tuple[str, ...]) -> range:
 
 
 def build_hf_tokenizer(model: SubwordModel, normalizer: TextNormalizer) -> tokenizers.Tokenizer:
-    """Build the tokenizer of the `tokenizers` library, without registered special tokens."""
+    """Build the tokenizer of the `tokenizers` library, without registered special tokens.
+
+    Raises ValueError if a merge gives no token, and a plain Exception of the library for other invalid models.
+    """
     ids = {token: index for index, token in enumerate(model.vocab)}
     unknown, byte_fallback = SPECIAL_TOKENS[UNK], bool(byte_token_ids(model.vocab))
     match model:
         case BpeModel(merges=merges):
+            if not all(first + second in ids for first, second in merges):  # the library may panic
+                raise ValueError("a merge gives no token of the vocabulary")
             hf_model: models.Model = models.BPE(
                 vocab=ids, merges=list(merges), unk_token=unknown, fuse_unk=False, byte_fallback=byte_fallback
             )

@@ -206,6 +206,18 @@ def test_damaged_file_is_refused_with_a_remedy(tmp_path, damage):
         Tokenizer.load(path)
 
 
+def test_merge_without_token_is_refused(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    Tokenizer.train(lambda: [("a a b", "b b a")], BpeConfig(vocab_size=300)).save(path)
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    model = tree["source"]["model"]
+    model["vocab"][-1] = "a long token"
+    model["merges"] = [["a long token", "a long token"]]
+    path.write_text(json.dumps(tree), encoding="utf-8")
+    with pytest.raises(DataError, match="a merge gives no token of the vocabulary"):
+        Tokenizer.load(path)
+
+
 def test_missing_foreign_or_newer_file_is_refused(tmp_path):
     path = tmp_path / "tokenizer.json"
     with pytest.raises(DataError, match="cannot be read"):
