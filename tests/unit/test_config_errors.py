@@ -49,9 +49,9 @@ def test_last_source_of_the_value_is_named(file, over, line):
 
 
 def test_line_breaks_in_keys_give_no_lines():
-    with pytest.raises(ConfigError, match=r"(?m)^training\.a\\nb: no such key") as refused:
+    with pytest.raises(ConfigError, match=r"training\.a\\nb: no such key") as refused:
         parse_experiment({"training": {"a\nb": 1}})
-    assert len(str(refused.value).splitlines()) < MAX_LINES
+    assert len(str(refused.value).splitlines()) == 2, refused.value
 
 
 def test_each_line_has_its_own_source():
