@@ -98,9 +98,11 @@ PYTHON = f"""# Python API
 
 Errors that the user can fix are subclasses of `dragoman.DragomanError`: `ConfigError` (an option or a setting),
 `DataError` (a text or a file), `RunError` (a run folder), and, in `dragoman.errors`, `TrainingError`, `StoppedError`
-and `MissingExtraError`. An argument of a wrong type raises `TypeError`. Warnings about single texts are
-`TranslationWarning`, `GenerationWarning` and `InputWarning`, subclasses of `dragoman.errors.TextWarning`. Warnings and
-errors about a text name its place in the arguments of the call, such as `texts[2]`; on the command line, its line.
+and `MissingExtraError`. A text of a wrong type raises `TypeError`, and an option of a wrong type `ConfigError`.
+Warnings about single texts are `TranslationWarning`, `GenerationWarning` and `InputWarning`, subclasses of
+`dragoman.errors.TextWarning`. Warnings and errors about a text name its place in the arguments of the call, such as
+`texts[2]`; on the command line, its line. A call with one text returns one result, and with a list a list; type
+checkers take an argument of the type `str | list[str]` for a list, because a string is an iterable of strings, too.
 
 ## Processes
 

@@ -22,7 +22,7 @@ from dragoman.cli import messages
 from dragoman.cli.escaped_output import escape_standard_streams
 from dragoman.cli.signals import SIGNALED, exit_on_signals
 from dragoman.cli.usage_errors import USAGE_ERROR, describe_usage_error
-from dragoman.errors import DragomanError, StoppedError, TextError
+from dragoman.errors import ConfigError, DragomanError, StoppedError, TextError
 
 _USER_ERROR: Final = 2
 INTERNAL_ERROR: Final = 1
@@ -69,7 +69,21 @@ class _FlagsWithoutType:
 
 
 class Command(_FlagsWithoutType, TyperCommand):
-    """Command of one verb."""
+    """Command of one verb. An option with one value may be given once, because the first value would have no effect."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        parser: Any = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            values, rest, order = parse(args)
+            for one in order:
+                if order.count(one) > 1 and not (one.multiple or one.nargs < 0 or getattr(one, "is_flag", False)):
+                    raise ConfigError(f"{one.opts[0]} is given twice. Give it once.")
+            return values, rest, order
+
+        parser.parse_args = parse_args
+        return parser
 
 
 class CommandGroup(_FlagsWithoutType, TyperGroup):

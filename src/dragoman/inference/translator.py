@@ -149,7 +149,8 @@ class Translator:
         self, texts: str | Iterable[str], config: DecodingConfig | None = None, **options: Unpack[TranslationOptions]
     ) -> TranslationResult | list[TranslationResult]:
         """Return the `n_best` best translations of a text, or of each in a list; an empty text has an empty
-        translation.
+        translation. Other options are those of decoding, such as `beam_size`, `length_penalty`, `n_best` and
+        `max_length`: the fields of `DecodingConfig`, which `config` gives all at once.
 
         A text translated in segments has the sum of their log-probabilities; its best translation joins their best
         ones, its second their second ones, and so on. `first_line` is the number, from 1, of the first text, where
@@ -181,7 +182,8 @@ class Translator:
         """Translate as `translate` does, in one running batch with all other concurrent calls, which take turns.
 
         A call that is cancelled, as by `asyncio.timeout`, leaves the batch before its next step. A beam has at
-        most 100 hypotheses, so that no step takes long.
+        most 100 hypotheses, so that no step takes long. For thousands of texts in one call,
+        `asyncio.to_thread(translator.translate, texts)` keeps the event loop more responsive.
         """
         call = await run_in_thread(self._read, texts, config, **options)
         found = await self._runner.run_async(call.requests)

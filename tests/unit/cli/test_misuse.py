@@ -52,6 +52,8 @@ CASES = {
     "translate answerer": ("dragoman answer answerer",),
     "translate translator short.en": ("short.en", "--input"),
     "translate translator --input missing.en": ("missing.en",),
+    "translate translator --input short.en --input short.en": ("--input is given twice", "once"),
+    "classify classifier -i short.en --input short.en": ("--input is given twice", "once"),
     "translate translator --input memory.tmx": ("memory.tmx:", "XML files are not read", "TSV"),
     "translate translator --input folder": ("folder",),
     "translate translator --input latin.txt": ("latin.txt", "1"),
