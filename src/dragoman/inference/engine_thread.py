@@ -256,7 +256,7 @@ def _check_config(config: Any) -> DecodingConfig | SamplingConfig:
     if isinstance(checked, DecodingConfig) and checked.beam_size > MAX_SHARED_BEAM_SIZE:
         raise ConfigError(
             f"beam_size = {checked.beam_size} is more than {MAX_SHARED_BEAM_SIZE}, and concurrent calls would wait for "
-            f"each of its steps. Choose {MAX_SHARED_BEAM_SIZE} at most, or call `translate` in a thread: asyncio.to_thread."
+            f"each of its steps. Choose {MAX_SHARED_BEAM_SIZE} at most, or call `translate` by asyncio.to_thread."
         )
     return checked
 
