@@ -327,18 +327,18 @@ def test_interrupted_run_is_ended_at_its_last_checkpoint(folder):
     assert dragoman("translate", "run", "--text", "two dogs", cwd=folder).returncode == 0
 
 
-def test_truncated_checkpoint_is_one_message(folder):
+def test_training_continues_before_a_truncated_checkpoint(folder):
     run = folder / "run"
+    weights = (run / "model.safetensors").read_bytes()
     (run / "model.safetensors").unlink()
     latest = max((run / "checkpoints").iterdir())
     whole = (latest / "model.safetensors").read_bytes()
     (latest / "model.safetensors").write_bytes(whole[: len(whole) // 2])
-    before = hashes(folder)
     answer = dragoman("train", "--resume", "run", cwd=folder)
-    refused(answer, f"run/checkpoints/{latest.name}: ", "damaged", "elete th")
-    assert hashes(folder) == before
-    shutil.rmtree(latest)
-    assert dragoman("train", "--resume", "run", cwd=folder).returncode == 0
+    assert answer.returncode == 0
+    assert f"warning: run/checkpoints/{latest.name}: the checkpoint is damaged" in answer.stderr
+    assert (run / "checkpoints" / f"damaged-{latest.name}").is_dir()
+    assert (run / "model.safetensors").read_bytes() == weights
 
 
 def test_damaged_weights_are_one_message(folder):

@@ -188,7 +188,7 @@ def test_changed_trees_are_refused(place, tmp_path):
 
     moved = Path(shutil.copytree(place, tmp_path / "moved"))
     folder, _, data = prepare_run(tmp_path / "run", settings_of(moved))
-    corpora = [{"path": path, "sha256": digest} for path, digest in data.fingerprints.items()]
+    corpora = [{"file": path, "sha256": digest} for path, digest in data.fingerprints.items()]
     folder.environment.write_text(json.dumps({"corpora": corpora}), encoding="utf-8")
     texts = (moved / "train.en").read_text(encoding="utf-8").splitlines()
     flat = conllu([(text, (0,) * len(text.split())) for text in texts])
