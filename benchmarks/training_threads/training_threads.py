@@ -38,17 +38,18 @@ TWO_THREADS = (
     "from dragoman.profiling import workers_and_threads; workers_and_threads.MIN_THREADS = 2; "
     "workers_and_threads.MIN_TOKENS_PER_THREAD = 1; from dragoman.cli.main import main; main()"
 )
-CHOSEN, TWO, PYTORCH = "chosen by itself", "two threads with the CPU library", "two threads, PyTorch only"
-ARRANGEMENTS: Mapping[str, tuple[str, int | None]] = {
-    CHOSEN: ("from dragoman.cli.main import main; main()", None),
-    TWO: (TWO_THREADS, 2),
-    PYTORCH: (WITHOUT_LIBRARY, 2),
+CHOSEN = "chosen by itself"
+ARRANGEMENTS: Mapping[str, tuple[str, dict[str, str]]] = {
+    CHOSEN: ("from dragoman.cli.main import main; main()", {}),
+    "two threads with the CPU library": (TWO_THREADS, {"OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": "2000"}),
+    "the same, waiting without pause": (TWO_THREADS, {"OMP_NUM_THREADS": "2"}),
+    "two threads, PyTorch only, waiting without pause": (WITHOUT_LIBRARY, {"OMP_NUM_THREADS": "2"}),
 }
-"""Program and number of threads of each arrangement."""
+"""Program and environment of each arrangement. Threads wait for each other without pause where GOMP_SPINCOUNT is not set
+before PyTorch is imported; the command line sets it to 2,000."""
 QUIET, BUSY = "quiet machine", "busy machine"
 BUSY_PROGRAM = "while True: pass"
 LOG_EVERY = 10
-SPIN_COUNT = "2000"
 HELD_OUT = 20
 """Phrases to score after a training."""
 
@@ -114,10 +115,9 @@ def measure_round(config: Path, steps: int, number: int) -> dict[str, int]:
 
 def measure_speed(config: Path, arrangement: str, steps: int) -> int:
     """Train for some steps; return the median speed after the first third, which includes one-time work."""
-    program, threads = ARRANGEMENTS[arrangement]
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    if threads is not None:  # these programs import PyTorch before the command line sets the limit of spinning
-        environment |= {"OMP_NUM_THREADS": str(threads), "GOMP_SPINCOUNT": SPIN_COUNT}
+    program, variables = ARRANGEMENTS[arrangement]
+    environment = {name: one for name, one in os.environ.items() if name not in ("OMP_NUM_THREADS", "GOMP_SPINCOUNT")}
+    environment |= variables
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         command = [sys.executable, "-c", program, "train", str(config), "--quiet", "--max-steps", str(steps)]

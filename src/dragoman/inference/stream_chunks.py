@@ -1,4 +1,4 @@
-"""Chunks of streams: what is there, without waiting for more than the first item, and errors after the items before."""
+"""Chunks of streams: the available items, after a wait for the first, and errors after the items before them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar, final

@@ -37,7 +37,7 @@ class Translation:
 
     @property
     def truncated(self) -> bool:
-        """Whether the length limit cut the translation off before its end."""
+        """Return whether the length limit cut the translation off before its end."""
         return not self.hypothesis.finished
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class TranslationResult(tuple[Translation, ...]):
 
     @property
     def truncated(self) -> bool:
-        """Whether the length limit cut the best translation off before its end."""
+        """Return whether the length limit cut the best translation off before its end."""
         return self[0].truncated
 
     def to_dict(self) -> dict[str, Any]:

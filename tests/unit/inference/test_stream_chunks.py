@@ -1,4 +1,4 @@
-"""Chunks of streams: what is there without waiting, and errors after the items before them."""
+"""Chunks of streams: the available items, and errors after the items before them."""
 
 from collections.abc import Iterator
 
