@@ -45,8 +45,8 @@ ARRANGEMENTS: Mapping[str, tuple[str, dict[str, str]]] = {
     "the same, waiting without pause": (TWO_THREADS, {"OMP_NUM_THREADS": "2"}),
     "two threads, PyTorch only, waiting without pause": (WITHOUT_LIBRARY, {"OMP_NUM_THREADS": "2"}),
 }
-"""Program and environment of each arrangement. Threads wait for each other without pause where GOMP_SPINCOUNT is not set
-before PyTorch is imported; the command line sets it to 2,000."""
+"""Program and environment of each arrangement. Threads wait for each other without pause where GOMP_SPINCOUNT is not
+set before PyTorch is imported; the command line sets it to 2,000."""
 QUIET, BUSY = "quiet machine", "busy machine"
 BUSY_PROGRAM = "while True: pass"
 LOG_EVERY = 10

@@ -39,8 +39,8 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 class FileKind:
     """Kind of files: maximum size in bytes, and the class and remedy of its errors.
 
-    A file is a member of a folder, which a stranger may have made: a regular file and no symbolic link. A file that the user
-    names and writes, such as a configuration, may be a link or a pipe (`is_user_file`).
+    A file is a member of a folder, which a stranger may have made: a regular file and no symbolic link. A file that the
+    user names and writes, such as a configuration, may be a link or a pipe (`is_user_file`).
     """
 
     max_bytes: int
