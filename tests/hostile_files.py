@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import random
+import re
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -78,7 +79,12 @@ def _giant(path: Path) -> None:
 
 
 def _cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
+    """Cut a file in the middle, and YAML within a key, because the lines before may be valid by themselves."""
+    content = path.read_bytes()
+    size = len(content) // 2
+    while path.suffix == ".yaml" and not re.search(rb"\n *\w+$", content[:size]):
+        size += 1
+    os.truncate(path, size)
 
 
 def _extended(path: Path) -> None:
