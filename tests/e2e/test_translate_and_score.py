@@ -153,7 +153,7 @@ def test_options_reach_the_search(translator, source, capsys):
         (["--length-penalty-kind", "none", "--length-penalty", "1"], "has no effect with --length-penalty-kind none"),
         (["--scores", "--format", "jsonl"], "--scores has no effect with --format jsonl"),
         (["--scores", "--n-best", "2"], "--scores has no effect with --n-best"),
-        (["--input", "nowhere.txt"], "nowhere.txt: cannot be read"),
+        (["--input", "nowhere.txt"], "--input is given twice"),
         (["--min-length", "3000"], "--min-length 3000 is above"),
     ],
 )

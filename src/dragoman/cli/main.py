@@ -69,7 +69,7 @@ class _FlagsWithoutType:
 
 
 class Command(_FlagsWithoutType, TyperCommand):
-    """Command of one verb. An option with one value may be given once, because the first value would have no effect."""
+    """Command of one verb, which refuses a second --input, because the first file would not be read."""
 
     def make_parser(self, ctx: Any) -> Any:
         parser: Any = super().make_parser(ctx)
@@ -78,7 +78,7 @@ class Command(_FlagsWithoutType, TyperCommand):
         def parse_args(args: list[str]) -> Any:
             values, rest, order = parse(args)
             for one in order:
-                if order.count(one) > 1 and not (one.multiple or one.nargs < 0 or getattr(one, "is_flag", False)):
+                if "--input" in one.opts and order.count(one) > 1:
                     raise ConfigError(f"{one.opts[0]} is given twice. Give it once.")
             return values, rest, order
 
