@@ -82,4 +82,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    importlib.metadata.version("pip-audit")  # without it, the list would seem out of reach
     sys.exit(main())

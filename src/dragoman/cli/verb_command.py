@@ -27,6 +27,8 @@ from dragoman.errors import ConfigError, RunError
 STANDARD = "-"
 OUTPUTS = ("output", "out", "json_", "output_dir", "png")
 """Parameters that name a file or folder to write."""
+TEXTS = ("text", "prompt", "question")
+"""Parameters that are texts; names of files may have any bytes."""
 SYNONYMS = {"num_samples": "n_best"}
 """Parameters of the Python API that have the option of another one."""
 MAX_CHOICES_LENGTH = 14
@@ -73,6 +75,7 @@ def complete_verb(verb: Callable[..., Outcome | None]) -> Callable[..., None]:
         level: messages.Level = "quiet" if given["quiet"] else "verbose" if given["verbose"] else "normal"
         flags = {name: flag(name) for name, one in own.items() if _option_name(one) != name}
         messages.start(level, flags | {name: flag(other) for name, other in SYNONYMS.items() if other in flags})
+        check_texts(values, flags)
         check_output_file(values.get("output"))
         keep_inputs(values, {name: _option_name(one) for name, one in own.items()})
         if given.get("json_") and "format_" in own:
@@ -138,6 +141,20 @@ def _option_name(parameter: inspect.Parameter) -> str:
         return parameter.name
     # Typer keeps the first name of an annotated option in `default`.
     return info.default if info is not None and isinstance(info.default, str) else flag(parameter.name)
+
+
+def check_texts(values: Mapping[str, Any], options: Mapping[str, str]) -> None:
+    """Raise ConfigError if a text is not UTF-8; Python reads its bytes as lone surrogates."""
+    for name in TEXTS:
+        given = values.get(name) or ()
+        for number, one in enumerate([given] if isinstance(given, str) else given, start=1):
+            try:
+                one.encode()
+            except UnicodeEncodeError as error:
+                raise ConfigError(
+                    f"{options.get(name, flag(name))}: text {number} is not UTF-8 (character {error.start + 1}). Type it "
+                    "in a terminal with UTF-8, or give it in a file."
+                ) from error
 
 
 def check_output_file(output: str | None) -> None:

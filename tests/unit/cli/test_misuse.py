@@ -526,3 +526,12 @@ def test_misuse_of_a_process(command, place):
 def test_table_covers_every_verb():
     assert {shlex.split(command)[0] for command in CASES if command} >= set(main.SUMMARIES)
     assert len(CASES) >= 200
+
+
+@pytest.mark.parametrize(
+    "verb", ["translate translator --text", "generate writer --prompt", "inspect translator --out x.html --text"]
+)
+def test_text_that_is_not_utf8_is_refused(verb, capsys):
+    assert main.run([*verb.split(), b"caf\xe9".decode(errors="surrogateescape")], debug=False) == 2
+    option = verb.split()[-1]
+    assert f"dragoman: {option}: text 1 is not UTF-8 (character 4)" in capsys.readouterr().err
