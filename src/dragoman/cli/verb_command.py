@@ -152,8 +152,8 @@ def check_texts(values: Mapping[str, Any], options: Mapping[str, str]) -> None:
                 one.encode()
             except UnicodeEncodeError as error:
                 raise ConfigError(
-                    f"{options.get(name, flag(name))}: text {number} is not UTF-8 (character {error.start + 1}). Type it in "
-                    "a terminal with UTF-8, or give it in a file."
+                    f"{options.get(name, flag(name))}: text {number} is not UTF-8 (character {error.start + 1}). "
+                    "Type it in a terminal with UTF-8, or give it in a file."
                 ) from error
 
 
