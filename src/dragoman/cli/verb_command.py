@@ -146,10 +146,11 @@ def _option_name(parameter: inspect.Parameter) -> str:
 def check_texts(values: Mapping[str, Any], options: Mapping[str, str]) -> None:
     """Raise ConfigError if a text is not UTF-8; Python reads its bytes as lone surrogates."""
     for name in TEXTS:
-        given = values.get(name) or ()
-        for number, one in enumerate([given] if isinstance(given, str) else given, start=1):
+        given = values.get(name)
+        for number, one in enumerate(given if isinstance(given, list) else [given], start=1):
             try:
-                one.encode()
+                if isinstance(one, str):  # `train --text` names a file
+                    one.encode()
             except UnicodeEncodeError as error:
                 raise ConfigError(
                     f"{options.get(name, flag(name))}: text {number} is not UTF-8 (character {error.start + 1}). "
