@@ -18,7 +18,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 settings.register_profile("dragoman", examples(100), deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("dragoman")
 
-TENSOR_PACKAGES = ["nn", "models", "training", "decoding", "inference", "interpret"]
+TENSOR_PACKAGES = ["nn", "models", "training", "decoding", "inference", "interpret", "interop"]
 # jaxtyping decorates single methods, for which beartype cannot resolve `Self`; any object is accepted.
 CHECKER = (
     "beartype.beartype(conf=beartype.BeartypeConf(hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})))"

@@ -1,0 +1,139 @@
+"""A model on its way in or out: what a reader of another program's files returns, and what a writer takes.
+
+A partner is a sub-package of `interop` with a function `read(path, options) -> ImportedModel` and, where models go out,
+`write(model: ExportedModel, folder)`. Both list themselves in `interop.recognize_format`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, assert_never, final
+
+import numpy as np
+
+from dragoman.data.shortlist import Shortlist
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.decoding.config import DecodingConfig, SamplingConfig
+from dragoman.interop.tensor_names import Shapes, TensorAccount
+from dragoman.interop.vocabulary_order import VocabularyOrder
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
+from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
+from dragoman.models.recurrent.config import RecurrentConfig
+from dragoman.models.recurrent.factory import build_recurrent_model
+from dragoman.models.weight_initialization import without_numbers
+from dragoman.models.weight_storage import parameter_shapes
+
+ImportedTask = Literal["translation", "language_modeling", "masked_lm"]
+"""Task of an imported model, by which a run folder is used."""
+NetworkConfig = EncoderDecoderConfig | RecurrentConfig | DecoderOnlyConfig | EncoderOnlyConfig
+Reference = Callable[[Sequence[int], Sequence[int]], np.ndarray]
+"""Logits that the other program computes for our ids of a source, end symbol included, and of a target, BOS first.
+
+The source is empty without an encoder. The result has the shape (target, vocabulary), in the order of our vocabulary.
+"""
+
+
+@final
+@dataclass(frozen=True)
+class ImportOptions:
+    """What the user says about an import."""
+
+    source_language: str | None = None
+    """Default source language of a multilingual model."""
+    target_language: str | None = None
+    allow_unused: tuple[str, ...] = ()
+    """Foreign tensors that the user leaves out."""
+
+
+@final
+@dataclass(frozen=True)
+class Origin:
+    """Where a model comes from, as far as the way back needs it."""
+
+    format: str
+    """Name of the format, as `dragoman import --format` takes it."""
+    family: str | None = None
+    """Kind of model within the format, such as `marian` or `t5` of Hugging Face."""
+    version: str | None = None
+    """Version of the format, or of the program that wrote it, if the files name one."""
+    license: str | None = None
+    orders: Mapping[str, VocabularyOrder] = field(default_factory=dict)
+    """Order of the vocabulary by side, `source` and `target`; equal for a shared one."""
+    files: tuple[Path, ...] = ()
+    """Files that the model was read from."""
+    documents: Mapping[str, Any] = field(default_factory=dict)
+    """Foreign settings by the name of their file, as JSON, kept for the way back."""
+    number_formats: Mapping[str, str] = field(default_factory=dict)
+    """Number format by foreign tensor, such as `float16`, where it is not float32."""
+
+
+@final
+@dataclass(frozen=True)
+class ImportedModel:
+    """Model of another program, with our names and in our order."""
+
+    task: ImportedTask
+    network: NetworkConfig
+    weights: Mapping[str, np.ndarray]
+    """Every parameter of the network by its name, in float32."""
+    tokenizer: Tokenizer
+    origin: Origin
+    tensors: TensorAccount
+    max_length: int
+    """Longest source, target or context in tokens, special symbols included."""
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    """Beam search of a translator."""
+    generation: SamplingConfig = field(default_factory=SamplingConfig)
+    """Sampling of a language model."""
+    chat_template: Mapping[str, Any] | None = None
+    """Settings of a chat template, as `config.yaml` holds them."""
+    shortlist: Shortlist | None = None
+    notes: tuple[str, ...] = ()
+    """What the user should know, such as settings of the other program without counterpart here."""
+    reference: Reference | None = None
+    """Logits of the other program, where it is installed, for the self-check."""
+
+
+@final
+@dataclass(frozen=True)
+class ExportedModel:
+    """Model of a run folder for a writer."""
+
+    name: str
+    task: ImportedTask
+    network: NetworkConfig
+    weights: Mapping[str, np.ndarray]
+    """Every parameter of the network by its name, in float32."""
+    tokenizer: Tokenizer
+    decoding: DecodingConfig
+    max_length: int
+    origin: Origin | None = None
+    """Where an imported model came from, without files; None for a model trained here."""
+    chat_template: Mapping[str, Any] | None = None
+    shortlist: Shortlist | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Measured score by metric, such as `bleu`; empty without a test set."""
+
+
+def network_shapes(network: NetworkConfig, *, source_vocabulary: int, target_vocabulary: int) -> Shapes:
+    """Return name and shape of every parameter of a network, which is built without numbers.
+
+    A network without an encoder of its own uses the target vocabulary.
+    """
+    with without_numbers():
+        match network:
+            case EncoderDecoderConfig():
+                model: Any = build_encoder_decoder(
+                    network, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
+                )
+            case RecurrentConfig():
+                model = build_recurrent_model(
+                    network, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
+                )
+            case DecoderOnlyConfig():
+                model = build_decoder_only(network, vocabulary=target_vocabulary)
+            case EncoderOnlyConfig():
+                model = build_encoder_only(network, vocabulary=target_vocabulary)
+            case _:
+                assert_never(network)
+    return parameter_shapes(model)
