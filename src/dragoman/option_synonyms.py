@@ -158,6 +158,9 @@ OPTION_SYNONYMS: Final = {
     "--set model.norm_position=pre": "encoder-normalize-before decoder-normalize-before normalize-before layer-norm "
     "transformer-preprocess transformer-postprocess pre-norm prenorm norm-first",
     "--set model.norm=rms": "norm-type layer-norm-type normalization-type rms-norm layernorm",
+    "--set model.norm_epsilon=N": "layer-norm-eps layer-norm-epsilon rms-norm-eps norm-eps layernorm-epsilon",
+    "--set model.head_size=N": "head-dim kv-channels d-kv",
+    "--set model.qkv_bias=true": "attention-bias qkv-bias",
     "--set model.scale_embedding=true": "scale no-scale-embedding embedding-scale",
     "--set model.norm_embedding=true": "layernorm-embedding normalize-embedding",
     "--set model.positions.kind=rotary": "position-encoding position-encoding-type position-embedding-type "

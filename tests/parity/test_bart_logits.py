@@ -53,7 +53,7 @@ def ours(activation: str) -> EncoderDecoderTransformer:
         norm_position="post",
         norm_embedding=True,
         scale_embedding=False,
-        positions=LearnedConfig(max_length=PLACES),
+        positions=LearnedConfig(max_length=PLACES, offset=2),
         dropout=NO_DROPOUT,
     )
     return random_transformer(config, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
@@ -61,11 +61,10 @@ def ours(activation: str) -> EncoderDecoderTransformer:
 
 @torch.no_grad()
 def copy_weights(partner: BartForConditionalGeneration, model: EncoderDecoderTransformer) -> None:
-    """Copy the weights. BART's position tables begin with two rows that no text uses."""
     encoder, decoder = partner.model.encoder, partner.model.decoder
     for theirs, embedding in ((encoder, model.source_embedding), (decoder, model.target_embedding)):
         copy_same(theirs.embed_tokens, embedding.tokens)
-        embedding.positions.table.weight.copy_(theirs.embed_positions.weight[2:])
+        embedding.positions.table.weight.copy_(theirs.embed_positions.weight)
         copy_same(theirs.layernorm_embedding, embedding.norm)
     model.unembedding.bias.copy_(partner.final_logits_bias[0])
     pairs = [*zip(encoder.layers, model.encoder, strict=True), *zip(decoder.layers, model.decoder, strict=True)]

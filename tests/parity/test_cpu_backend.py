@@ -144,7 +144,7 @@ def test_concatenated_states_equal_pytorch(case: tuple[AnyConfig, Batch], ages: 
     ("config", "named"),
     [
         (DecoderOnlyConfig(positions=ShawConfig()), "shaw positions"),
-        (DecoderOnlyConfig(positions=SinusoidalConfig(join="concatenate")), "concatenated"),
+        (DecoderOnlyConfig(positions=SinusoidalConfig(join="concatenate")), "positions.join = concatenate"),
         (
             DecoderOnlyConfig(attention=SelfAttentionConfig(pattern=SlidingWindowConfig(window=2))),
             "pattern sliding_window",

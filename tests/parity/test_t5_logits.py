@@ -1,7 +1,7 @@
 """Logits equal those of a random Hugging Face `T5ForConditionalGeneration` with the same weights.
 
-T5 does not scale scores or embeddings, and its layers share distance buckets. With tied embeddings it divides hidden
-states by the root of `d_model`; that factor goes into our last norm.
+T5 does not scale scores or embeddings, its layers share distance buckets, and its heads have a size of their own. With
+tied embeddings it divides hidden states by the root of `d_model`.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from tests.fake_models import SYMBOLS, rectangle
 from tests.random_models import NO_DROPOUT, random_transformer
 from tests.weight_copying import copy_same, randomized
 
-SIZE, HEADS, HIDDEN, VOCABULARY, BUCKETS, MAX_DISTANCE = 35, 5, 53, 43, 8, 11
+SIZE, HEADS, HEAD_SIZE, HIDDEN, VOCABULARY, BUCKETS, MAX_DISTANCE = 34, 5, 11, 53, 43, 8, 11
 SOURCES = [[5, 11, 7, 13, 41, 8, 9, 4, 4, 17, 19, 23, 29, 31, 37, 3], [17, 3], [29, 31, 5, 3]]
 TARGETS = [[19, 23, 37], [5, 7, 11, 13, 41, 4, 4, 6, 6, 8, 9, 21, 22, 30], []]
 
@@ -35,7 +35,7 @@ def t5(feed_forward: str) -> T5ForConditionalGeneration:
     config = T5Config(
         vocab_size=VOCABULARY,
         d_model=SIZE,
-        d_kv=SIZE // HEADS,
+        d_kv=HEAD_SIZE,
         d_ff=HIDDEN,
         num_layers=2,
         num_decoder_layers=3,
@@ -56,6 +56,7 @@ def ours(activation: str, *, gated: bool) -> EncoderDecoderTransformer:
     config = EncoderDecoderConfig(
         d_model=SIZE,
         num_heads=HEADS,
+        head_size=HEAD_SIZE,
         d_ff=HIDDEN,
         encoder_layers=2,
         decoder_layers=3,
@@ -64,6 +65,7 @@ def ours(activation: str, *, gated: bool) -> EncoderDecoderTransformer:
         norm="rms",
         bias=False,
         scale_embedding=False,
+        scale_output=True,
         positions=T5BiasConfig(num_buckets=BUCKETS, max_distance=MAX_DISTANCE),
         attention=EncoderDecoderAttentionConfig(
             encoder=plain, decoder=plain, cross=CrossAttentionConfig(score=DotConfig())
@@ -93,7 +95,6 @@ def copy_weights(partner: T5ForConditionalGeneration, model: EncoderDecoderTrans
     for their_block, block in zip(partner.decoder.block, model.decoder, strict=True):
         copy_attention(their_block.layer[1].EncDecAttention, block.cross_attention)
         copy_norm(their_block.layer[1], block.cross_attention_residual.norm)
-    model.decoder_norm.weight.mul_(SIZE**-0.5)
 
 
 def copy_attention(theirs: Any, own: MultiHeadAttention) -> None:

@@ -24,11 +24,26 @@ _COMMON_KEYS = {
     "dropout",
     "attention",
     "tie_embeddings",
+    "head_size",
+    "norm_epsilon",
+    "qkv_bias",
+    "output_bias",
 }
 _KEYS = {
-    "encoder_decoder": _COMMON_KEYS | {"encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary"},
+    "encoder_decoder": _COMMON_KEYS
+    | {"encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary", "scale_output"},
     "decoder_only": _COMMON_KEYS | {"num_layers", "vocabulary"},
 }
+_DEFAULTS_ONLY = {
+    "head_size": None,
+    "norm_epsilon": None,
+    "qkv_bias": None,
+    "output_bias": None,
+    "scale_output": False,
+}
+"""Options of a model that the library supports with their default only; older configurations lack them."""
+_POSITION_DEFAULTS_ONLY = {"join": "add", "order": "interleaved", "inclusive": False, "offset": 0, "scaling": None}
+"""The same for the options of positions."""
 
 
 def unsupported_reason(config: Mapping[str, Any]) -> str | None:
@@ -42,8 +57,10 @@ def unsupported_reason(config: Mapping[str, Any]) -> str | None:
     positions = config["positions"]
     if positions["kind"] not in _POSITIONS:
         return f"the CPU library does not support {positions['kind']} positions"
-    if positions.get("join", "add") != "add":
-        return "the CPU library does not support concatenated positions"
+    for section, name, defaults in ((config, "", _DEFAULTS_ONLY), (positions, "positions.", _POSITION_DEFAULTS_ONLY)):
+        for key, default in defaults.items():
+            if (value := section.get(key, default)) != default:
+                return f"the CPU library does not support {name}{key} = {value}"
     for name, attention in _attentions(config).items():
         score, pattern = attention["score"]["kind"], attention.get("pattern", {"kind": "full"})["kind"]
         if score not in ("dot", "scaled_dot"):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from dragoman.config import Config
 from dragoman.nn.attention import FullConfig
@@ -11,6 +11,8 @@ from dragoman.nn.attention_score_functions import ScaledDotConfig, ScoreConfig
 from dragoman.nn.blocks import NormPosition
 from dragoman.nn.feed_forward import ActivationName
 from dragoman.nn.norms import NormName
+from dragoman.nn.positions.rotary import RotaryScaling
+from dragoman.nn.positions.sinusoidal import SinusoidOrder
 from dragoman.nn.sparse.factory import NOT_CAUSAL, PatternConfig
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -26,6 +28,13 @@ class SinusoidalConfig(Config):
     """Sinusoidal position encodings, without parameters and without a length limit."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
+    order: SinusoidOrder = Field(
+        default="interleaved", description="sines and cosines by turns (the paper), or all sines, then all cosines"
+    )
+    inclusive: bool = Field(
+        default=False, description="rates 10000^(-i/(T-1)) as in Marian and fairseq, instead of 10000^(-i/T)"
+    )
+    offset: NonNegativeInt = Field(default=0, description="number of the first position (2 in M2M100)")
     join: CombineMode = Field(default="add", description="add to the embedding, or concatenate with it and project")
 
 
@@ -34,6 +43,9 @@ class LearnedConfig(Config):
 
     kind: Literal["learned"] = "learned"
     max_length: PositiveInt = Field(default=1024, description="number of positions; longer sequences are refused")
+    offset: NonNegativeInt = Field(
+        default=0, description="rows of the table before that of the first position (2 in BART and RoBERTa)"
+    )
     join: CombineMode = Field(default="add", description="add to the embedding, or concatenate with it and project")
 
 
@@ -67,6 +79,7 @@ class RotaryConfig(Config):
 
     kind: Literal["rotary"] = "rotary"
     base: PositiveFloat = Field(default=10000.0, description="base of the rotation frequencies")
+    scaling: RotaryScaling | None = Field(default=None, description="extension to longer contexts; null: none")
 
 
 class AlibiConfig(Config):
@@ -187,18 +200,26 @@ class TransformerConfig(Config):
     """True if the encoder may have tree positions."""
 
     d_model: PositiveInt = Field(default=512, description="hidden size of the model")
-    num_heads: PositiveInt = Field(default=8, description="attention heads; divides d_model")
+    num_heads: PositiveInt = Field(default=8, description="attention heads; divides d_model unless head_size is set")
     num_kv_heads: PositiveInt | None = Field(
         default=None, description="key-value heads, each shared by a group of query heads; null: num_heads"
+    )
+    head_size: PositiveInt | None = Field(
+        default=None, description="features of an attention head; null: d_model / num_heads"
     )
     d_ff: PositiveInt = Field(default=2048, description="hidden size of the feed-forward network")
     activation: ActivationName = Field(default="relu", description="of the feed-forward network")
     gated: bool = Field(default=False, description="gate the feed-forward network (GeGLU with gelu, SwiGLU with silu)")
     norm: NormName = Field(default="layer", description="LayerNorm or RMSNorm")
+    norm_epsilon: PositiveFloat | None = Field(
+        default=None, description="added to the variance in norms; null: 1e-5 in LayerNorm, 1e-6 in RMSNorm"
+    )
     norm_position: NormPosition = Field(
         default="pre", description="norm before each sublayer (pre), or after the residual connection (post)"
     )
     bias: bool = Field(default=True, description="biases in the linear layers")
+    qkv_bias: bool | None = Field(default=None, description="biases of queries, keys and values; null: as bias")
+    output_bias: bool | None = Field(default=None, description="bias of the output projection; null: as bias")
     positions: PositionsConfig = SinusoidalConfig()
     scale_embedding: bool = Field(default=True, description="multiply embeddings by sqrt(d_model)")
     norm_embedding: bool = Field(
@@ -208,21 +229,20 @@ class TransformerConfig(Config):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        head_size = self.d_model // self.num_heads
-        if self.d_model % self.num_heads:
+        if self.head_size is None and self.d_model % self.num_heads:
             raise ValueError(
                 f"model.num_heads = {self.num_heads} does not divide model.d_model = {self.d_model}; "
-                f"choose one of {_divisors(self.d_model)}"
+                f"choose one of {_divisors(self.d_model)}, or set model.head_size"
             )
         if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
             raise ValueError(
                 f"model.num_kv_heads = {self.num_kv_heads} does not divide model.num_heads = {self.num_heads}; "
                 f"choose one of {_divisors(self.num_heads)}"
             )
-        if self.positions.kind == "rotary" and head_size % 2:
+        if self.positions.kind == "rotary" and self.features_per_head % 2:
             raise ValueError(
-                f"model.positions.kind = rotary rotates pairs of features, but a head has {head_size}; choose "
-                "model.d_model and model.num_heads so that this number is even"
+                f"model.positions.kind = rotary rotates pairs of features, but a head has {self.features_per_head}; "
+                "choose model.d_model and model.num_heads, or model.head_size, so that this number is even"
             )
         return self
 
@@ -239,6 +259,11 @@ class TransformerConfig(Config):
             if role.config.kept_heads is not None:
                 _check_kept_heads(role, role.config.kept_heads, heads=self.num_heads, group=self.heads_per_group)
         return self
+
+    @property
+    def features_per_head(self) -> int:
+        """Number of features of an attention head."""
+        return self.d_model // self.num_heads if self.head_size is None else self.head_size
 
     @property
     def heads_per_group(self) -> int:
@@ -261,6 +286,18 @@ class EncoderDecoderConfig(TransformerConfig):
     tie_embeddings: Literal["all", "target", "none"] = Field(
         default="all", description="tie the output projection to both embeddings (all), to the target's, or to none"
     )
+    scale_output: bool = Field(
+        default=False, description="multiply hidden states by d_model^(-1/2) before a tied output projection, as in T5"
+    )
+
+    @model_validator(mode="after")
+    def _check_scale_output(self) -> Self:
+        if self.scale_output and self.tie_embeddings == "none":
+            raise ValueError(
+                "model.scale_output = true is for an output projection that is tied to an embedding, and "
+                "model.tie_embeddings = none; leave one of them out"
+            )
+        return self
 
     def attentions(self) -> Iterator[AttentionRole]:
         yield AttentionRole("attention.encoder", self.attention.encoder, causal=False, layers=self.encoder_layers)

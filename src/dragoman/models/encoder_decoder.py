@@ -15,7 +15,7 @@ from dragoman.errors import DataError
 from dragoman.models.decoder_state import DecoderState, SourceMemory, decoder_pass, decoder_step
 from dragoman.models.protocols import source_arguments
 from dragoman.nn.attention import MultiHeadAttention, RelationIds
-from dragoman.nn.blocks import DecoderBlock, EncoderBlock, max_sequence_length
+from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Hidden, max_sequence_length
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.masks import padding_mask
 from dragoman.nn.positions.tree import token_depths, token_relations
@@ -35,7 +35,9 @@ class EncoderDecoderTransformer(nn.Module):
         encoder_norm: nn.Module,
         decoder_norm: nn.Module,
         unembedding: Unembedding,
+        output_scale: float = 1.0,
     ) -> None:
+        """Assemble a model; `output_scale` multiplies the hidden states before the output projection (T5)."""
         super().__init__()
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
@@ -44,6 +46,7 @@ class EncoderDecoderTransformer(nn.Module):
         self.encoder_norm = encoder_norm
         self.decoder_norm = decoder_norm
         self.unembedding = unembedding
+        self.output_scale = output_scale
 
     @property
     def max_length(self) -> int | None:
@@ -79,7 +82,7 @@ class EncoderDecoderTransformer(nn.Module):
         x = self.target_embedding(target, position_ids)
         # The causal mask already hides padding at the end of the target.
         x, _ = decoder_pass(self.decoder, x, None, mask=None, position_ids=position_ids, memory=memory)
-        return self.decoder_norm(x)
+        return self._output_states(x)
 
     def forward(
         self,
@@ -102,13 +105,18 @@ class EncoderDecoderTransformer(nn.Module):
 
     def step(self, tokens: BeamTokens, memory: SourceMemory, state: DecoderState) -> tuple[StepLogits, DecoderState]:
         x, state = decoder_step(self.target_embedding, self.decoder, tokens, state, memory)
-        return self.unembed(self.decoder_norm(x)[:, 0]).unflatten(0, tokens.shape), state
+        return self.unembed(self._output_states(x)[:, 0]).unflatten(0, tokens.shape), state
 
     def cross_attentions(self) -> Iterator[MultiHeadAttention]:
         """Yield the cross-attention of each decoder layer."""
         for block in self.decoder:
             assert block.cross_attention is not None, "the decoder of an encoder-decoder model has cross-attention"
             yield block.cross_attention
+
+    def _output_states(self, x: Hidden) -> Hidden:
+        """Return the hidden states as the output projection takes them."""
+        x = self.decoder_norm(x)
+        return x if self.output_scale == 1.0 else x * self.output_scale
 
     @property
     def _has_relations(self) -> bool:

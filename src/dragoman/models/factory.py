@@ -2,7 +2,7 @@
 
 from typing import Any, assert_never
 
-from torch import nn
+from torch import Tensor, nn
 
 from dragoman.models.config import (
     AlibiConfig,
@@ -65,7 +65,8 @@ def build_encoder_decoder(
         ],
         encoder_norm=_final_norm(config),
         decoder_norm=_final_norm(config),
-        unembedding=Unembedding(weight=output.weight, bias=config.bias),
+        unembedding=_unembedding(config, output.weight),
+        output_scale=config.d_model**-0.5 if config.scale_output else 1.0,
     )
     initialize_weights(model, model.unembedding.weight)
     return model
@@ -82,7 +83,7 @@ def build_decoder_only(config: DecoderOnlyConfig, *, vocabulary: int) -> Decoder
             _decoder_block(config, config.attention, None, shared, layer=layer) for layer in range(config.num_layers)
         ],
         norm=_final_norm(config),
-        unembedding=Unembedding(weight=output.weight, bias=config.bias),
+        unembedding=_unembedding(config, output.weight),
     )
     initialize_weights(model, model.unembedding.weight)
     return model
@@ -97,13 +98,13 @@ def build_encoder_only(config: EncoderOnlyConfig, *, vocabulary: int) -> Encoder
     norm, head = _final_norm(config), None
     if config.mlm_transform:
         linear = nn.Linear(d_model, d_model, bias=config.bias)
-        head = MaskedLMTransform(linear=linear, activation=config.activation, norm=build_norm(config.norm, d_model))
+        head = MaskedLMTransform(linear=linear, activation=config.activation, norm=_norm(config))
     model = EncoderOnlyTransformer(
         embedding=embedding,
         blocks=blocks,
         norm=norm,
         head=head,
-        unembedding=Unembedding(weight=tokens.weight, bias=config.bias),
+        unembedding=_unembedding(config, tokens.weight),
     )
     initialize_weights(model, model.unembedding.weight)
     return model
@@ -112,10 +113,12 @@ def build_encoder_only(config: EncoderOnlyConfig, *, vocabulary: int) -> Encoder
 def build_positions(config: TransformerConfig) -> SinusoidalPositions | LearnedPositions | None:
     """Build absolute positions; return None for relative ones and without positions."""
     match config.positions:
-        case SinusoidalConfig() | TreeConfig():
+        case SinusoidalConfig(order=order, inclusive=inclusive, offset=offset):
+            return SinusoidalPositions(size=config.d_model, order=order, inclusive=inclusive, offset=offset)
+        case TreeConfig():
             return SinusoidalPositions(size=config.d_model)
-        case LearnedConfig(max_length=max_length):
-            return LearnedPositions(max_length=max_length, size=config.d_model)
+        case LearnedConfig(max_length=max_length, offset=offset):
+            return LearnedPositions(max_length=max_length, size=config.d_model, offset=offset)
         case ShawConfig() | T5BiasConfig() | RotaryConfig() | AlibiConfig() | NoPositionsConfig():
             return None
         case _:
@@ -132,14 +135,12 @@ def build_attention(
     is_source: bool = False,
 ) -> MultiHeadAttention:
     """Build attention; self-attention has relative positions, `shared` by all layers or of the layer."""
-    heads, head_size = _heads(config, attention, layer), config.d_model // config.num_heads
-    score = build_score(
-        attention.score, query_size=head_size, key_size=head_size, heads=heads.queries, key_heads=heads.keys
-    )
+    heads, size = _heads(config, attention, layer), config.features_per_head
+    score = build_score(attention.score, query_size=size, key_size=size, heads=heads.queries, key_heads=heads.keys)
     positions: RotaryPositions | PositionBias | TreeBias | None = shared
     if isinstance(attention, SelfAttentionConfig):
         if isinstance(config.positions, RotaryConfig):
-            positions = RotaryPositions(base=config.positions.base)
+            positions = RotaryPositions(base=config.positions.base, scaling=config.positions.scaling)
         elif isinstance(config.positions, ShawConfig):
             positions = ShawPositions(**_relative(config, score), adds_values=config.positions.values)
         elif isinstance(config.positions, TreeConfig) and config.positions.relative and is_source:
@@ -148,6 +149,7 @@ def build_attention(
         d_model=config.d_model,
         heads=heads,
         bias=config.bias,
+        qkv_bias=config.qkv_bias,
         dropout=config.dropout.attention,
         score=score,
         pattern=pattern,
@@ -170,7 +172,7 @@ def _embedding(
         project=nn.Linear(2 * config.d_model, config.d_model, bias=config.bias) if concatenates else None,
         depth=DepthEmbedding(size=config.d_model, bias=config.bias) if has_depth else None,
         segments=nn.Embedding(segments, config.d_model) if segments > 1 else None,
-        norm=build_norm(config.norm, config.d_model) if config.norm_embedding else None,
+        norm=_norm(config) if config.norm_embedding else None,
     )
 
 
@@ -216,13 +218,12 @@ def _feed_forward(config: TransformerConfig) -> FeedForward:
 
 
 def _residual(config: TransformerConfig) -> Residual:
-    norm = build_norm(config.norm, config.d_model)
-    return Residual(norm, position=config.norm_position, dropout=config.dropout.residual)
+    return Residual(_norm(config), position=config.norm_position, dropout=config.dropout.residual)
 
 
 def _heads(config: TransformerConfig, attention: SelfAttentionConfig | CrossAttentionConfig, layer: int) -> Heads:
     kept = None if attention.kept_heads is None else attention.kept_heads[layer]
-    return Heads(config.num_heads, config.heads_per_group, kept)
+    return Heads(config.num_heads, config.heads_per_group, kept, config.features_per_head)
 
 
 def _shared_bias(config: TransformerConfig, *, causal: bool) -> PositionBias | None:
@@ -240,10 +241,18 @@ def _relative(config: TransformerConfig, score: Score) -> dict[str, Any]:
     """Return the sizes of relative positions and the scale of their score."""
     assert isinstance(config.positions, ShawConfig | TreeConfig)
     assert score.scale is not None, "validation rejects other scores"
-    head_size = config.d_model // config.num_heads
-    return {"max_distance": config.positions.max_distance, "head_size": head_size, "scale": score.scale}
+    sizes = {"max_distance": config.positions.max_distance, "head_size": config.features_per_head}
+    return {**sizes, "scale": score.scale}
+
+
+def _norm(config: TransformerConfig) -> nn.Module:
+    return build_norm(config.norm, config.d_model, epsilon=config.norm_epsilon)
 
 
 def _final_norm(config: TransformerConfig) -> nn.Module:
     """Build the norm after the last block; post-norm blocks already end in a norm."""
-    return build_norm(config.norm, config.d_model) if config.norm_position == "pre" else nn.Identity()
+    return _norm(config) if config.norm_position == "pre" else nn.Identity()
+
+
+def _unembedding(config: TransformerConfig, weight: Tensor) -> Unembedding:
+    return Unembedding(weight=weight, bias=config.bias if config.output_bias is None else config.output_bias)

@@ -95,6 +95,8 @@ class Heads:
     group: int = 1
     """Number of query heads that share a key-value head."""
     kept: tuple[int, ...] | None = None
+    size: int | None = None
+    """Number of features of a head; None: `d_model / total`."""
 
     @property
     def queries(self) -> int:
@@ -121,6 +123,7 @@ class MultiHeadAttention(nn.Module):
         d_model: int,
         heads: Heads,
         bias: bool,
+        qkv_bias: bool | None = None,
         dropout: float,
         score: Score,
         pattern: AttentionPattern,
@@ -128,11 +131,12 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads = heads
-        self.head_size = d_model // heads.total
+        self.head_size = d_model // heads.total if heads.size is None else heads.size
+        qkv_bias = bias if qkv_bias is None else qkv_bias
         self.dropout = dropout
-        self.query = nn.Linear(d_model, heads.queries * self.head_size, bias=bias)
-        self.key = nn.Linear(d_model, heads.keys * self.head_size, bias=bias)
-        self.value = nn.Linear(d_model, heads.keys * self.head_size, bias=bias)
+        self.query = nn.Linear(d_model, heads.queries * self.head_size, bias=qkv_bias)
+        self.key = nn.Linear(d_model, heads.keys * self.head_size, bias=qkv_bias)
+        self.value = nn.Linear(d_model, heads.keys * self.head_size, bias=qkv_bias)
         self.output = nn.Linear(heads.queries * self.head_size, d_model, bias=bias)
         self.score = score
         self.pattern = pattern

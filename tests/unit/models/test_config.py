@@ -15,8 +15,25 @@ def refusal(**tree):
 
 def test_num_heads_must_divide_d_model():
     assert refusal(d_model=12, num_heads=5) == (
-        "recipe.yaml: model.num_heads = 5 does not divide model.d_model = 12; choose one of [1, 2, 3, 4, 6, 12]"
+        "recipe.yaml: model.num_heads = 5 does not divide model.d_model = 12; choose one of [1, 2, 3, 4, 6, 12], "
+        "or set model.head_size"
     )
+
+
+def test_head_size_frees_num_heads():
+    assert EncoderDecoderConfig(d_model=12, num_heads=5, head_size=7).features_per_head == 7
+    assert "rotates pairs of features, but a head has 7" in refusal(head_size=7, positions={"kind": "rotary"})
+
+
+def test_scale_output_needs_tied_embeddings():
+    assert "model.tie_embeddings = none; leave one of them out" in refusal(scale_output=True, tie_embeddings="none")
+    assert EncoderDecoderConfig(scale_output=True, tie_embeddings="target").scale_output
+
+
+def test_llama3_scaling_needs_ordered_factors():
+    scaling = {"kind": "llama3", "factor": 8, "low_frequency_factor": 4}
+    message = refusal(positions={"kind": "rotary", "scaling": scaling})
+    assert "low_frequency_factor = 4.0 is not below high_frequency_factor = 4.0; choose a lower one" in message
 
 
 def test_num_kv_heads_must_divide_num_heads():

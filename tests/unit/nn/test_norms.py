@@ -17,6 +17,14 @@ def test_norm_equals_formula(name):
     torch.testing.assert_close(norm(x), normalized(norm, x))
 
 
+@pytest.mark.parametrize(("name", "default"), [("layer", 1e-5), ("rms", 1e-6)])
+def test_epsilon_is_added_to_the_variance(name, default):
+    x = torch.tensor([[3e-3, -3e-3]])
+    assert build_norm(name, 2).eps == default
+    expected = x / (9e-6 + 1e-4) ** 0.5
+    torch.testing.assert_close(build_norm(name, 2, epsilon=1e-4)(x), expected)
+
+
 @pytest.mark.parametrize("name", ["layer", "rms"])
 def test_zeros_stay_finite(name):
     assert build_norm(name, 7)(torch.zeros(2, 3, 7)).tolist() == torch.zeros(2, 3, 7).tolist()

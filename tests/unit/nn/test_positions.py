@@ -26,6 +26,29 @@ def test_sinusoidal_equals_formula(size):
     torch.testing.assert_close(sinusoidal_positions(torch.tensor(places), size), expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("size", [4, 6, 14, 64])
+def test_sinusoidal_halves_with_inclusive_rates(size):
+    count = size // 2
+    rates = [10000 ** (-i / (count - 1)) for i in range(count)]
+    expected = [[function(place * rate) for function in (math.sin, math.cos) for rate in rates] for place in (2, 3, 19)]
+    module = SinusoidalPositions(size=size, order="halves", inclusive=True, offset=2)
+    torch.testing.assert_close(module(torch.tensor([0, 1, 17])), torch.tensor(expected), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("order", ["interleaved", "halves"])
+def test_smallest_inclusive_sinusoids_are_finite(size, order):
+    assert sinusoidal_positions(torch.arange(5), size, order=order, inclusive=True).isfinite().all()
+
+
+def test_sinusoidal_positions_equal_m2m100():
+    marian = pytest.importorskip("transformers.models.m2m_100.modeling_m2m_100", reason="transformers is not installed")
+    theirs = marian.M2M100SinusoidalPositionalEmbedding(30, 14, padding_idx=1)
+    ids = torch.full((1, 23), 5)
+    ours = SinusoidalPositions(size=14, order="halves", inclusive=True, offset=2)
+    torch.testing.assert_close(ours(torch.arange(23)), theirs(ids)[0], atol=1e-5, rtol=0)
+
+
 def test_sinusoidal_has_no_limit():
     far = torch.tensor([100_003])
     torch.testing.assert_close(sinusoidal_positions(far, 6), torch.tensor([by_formula(100_003, 6)]), atol=0.02, rtol=0)
@@ -44,6 +67,14 @@ def test_learned_positions_return_table_rows():
     places = torch.tensor([[0, 4], [2, 2]])
     assert torch.equal(table(places), table.table.weight[places])
     assert table(torch.empty(2, 0, dtype=torch.long)).shape == (2, 0, 3)
+
+
+def test_learned_positions_start_after_the_offset():
+    table = LearnedPositions(max_length=5, size=3, offset=2)
+    assert table.table.weight.shape == (7, 3)
+    assert torch.equal(table(torch.tensor([0, 4])), table.table.weight[[2, 6]])
+    with pytest.raises(DataError, match=r"position 5, .* end at 4"):
+        table(torch.tensor([5]))
 
 
 def test_learned_positions_refuse_long_sequences():

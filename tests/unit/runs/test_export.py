@@ -18,7 +18,8 @@ from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import dequantize_weights, load_arrays
 from dragoman.runs.export import export
-from dragoman.runs.load import MODEL_KEYS, ComputeTypeWarning
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import LATER_KEYS, MODEL_KEYS, ComputeTypeWarning
 from dragoman.runs.model_card import usage_section
 from dragoman.tasks.factory import build_task
 from tests.untrained_runs import finished_run
@@ -306,6 +307,14 @@ def test_missing_defaults_are_filled_in(run, stub):
     assert texts(dragoman.load(run.path, device="cpu")) == TEXTS
 
 
+def test_older_configurations_are_read_without_pytorch(run, stub, monkeypatch):
+    lines = run.config.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = [line for line in lines if line.strip().partition(":")[0] not in LATER_KEYS]
+    run.config.write_text("".join(lines), encoding="utf-8")
+    monkeypatch.setattr(RunFolder, "read_config", lambda self: pytest.fail("the configuration is complete"))
+    assert texts(dragoman.load(run.path, device="cpu")) == TEXTS
+
+
 def test_weights_of_another_configuration_are_refused(run, stub):
     text = run.config.read_text(encoding="utf-8")
     run.config.write_text(text.replace("  d_model: 12\n", "  d_model: 14\n"), encoding="utf-8")
@@ -316,4 +325,4 @@ def test_weights_of_another_configuration_are_refused(run, stub):
 
 def test_model_keys_equal_the_config_fields():
     for kind, config in (("encoder_decoder", EncoderDecoderConfig), ("decoder_only", DecoderOnlyConfig)):
-        assert set(config.model_fields) == MODEL_KEYS[kind]
+        assert set(config.model_fields) - LATER_KEYS == MODEL_KEYS[kind]

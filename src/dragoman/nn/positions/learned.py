@@ -10,12 +10,16 @@ from dragoman.errors import DataError
 
 @final
 class LearnedPositions(nn.Module):
-    """Position embeddings up to `max_length`; longer sequences raise DataError."""
+    """Position embeddings up to `max_length`; longer sequences raise DataError.
 
-    def __init__(self, *, max_length: int, size: int) -> None:
+    The table has `offset` rows before that of the first position, as in fairseq, BART and RoBERTa.
+    """
+
+    def __init__(self, *, max_length: int, size: int, offset: int = 0) -> None:
         super().__init__()
         self.max_length = max_length
-        self.table = nn.Embedding(max_length, size)
+        self.offset = offset
+        self.table = nn.Embedding(offset + max_length, size)
 
     def forward(self, positions: Int[Tensor, "*positions"]) -> Float[Tensor, "*positions size"]:
         if positions.numel() and int(positions.max()) >= self.max_length:
@@ -23,4 +27,4 @@ class LearnedPositions(nn.Module):
                 f"a sequence reaches position {int(positions.max())}, but the learned position embeddings end at "
                 f"{self.max_length - 1}; shorten the input, or train with a larger model.positions.max_length"
             )
-        return self.table(positions)
+        return self.table(positions + self.offset)
