@@ -10,7 +10,7 @@ from dragoman.data.augmentation import NoiseConfig
 from dragoman.data.batching.corpus_mixing import ExtraCorpus
 from dragoman.data.cleaning_rules import CleaningConfig
 from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, ParallelJsonl, ParallelParquet, ParallelTsv
-from dragoman.data.splits import ValidationConfig
+from dragoman.data.splits import ValidationConfig, missing_corpus_error
 
 
 class PreparedFolder(Config):
@@ -24,10 +24,13 @@ class PreparedFolder(Config):
 class DataConfig(ValidationConfig):
     """Parallel corpora of a run."""
 
-    train: Annotated[
-        ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet | PreparedFolder, Field(discriminator="kind")
-    ]
-    """Training corpus."""
+    train: (
+        Annotated[
+            ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet | PreparedFolder, Field(discriminator="kind")
+        ]
+        | None
+    )
+    """Training corpus; null: none, as in a run that was imported."""
     extra_corpora: tuple[ExtraCorpus, ...] = ()
     """Additional training corpora, such as back-translated text, each with a weight."""
     temperature: float | None = Field(default=None, ge=1.0, le=1000.0)
@@ -56,7 +59,9 @@ class DataConfig(ValidationConfig):
 
     @property
     def train_corpora(self) -> tuple[ParallelCorpus, ...]:
-        """Training corpora, without a prepared folder."""
+        """Training corpora, without a prepared folder. Raises ConfigError if there are none."""
+        if self.train is None:
+            raise missing_corpus_error()
         first = () if isinstance(self.train, PreparedFolder) else (self.train,)
         return (*first, *(extra.corpus for extra in self.extra_corpora))
 

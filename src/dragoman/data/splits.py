@@ -10,7 +10,7 @@ from dragoman.config import Config
 from dragoman.data.cleaning_rules import MIN_EXAMPLES
 from dragoman.data.fingerprints import require_file, text_hash
 from dragoman.data.readers.line_reader import CorpusFile, ReadWarnings
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 
 TEXT_VALID_SHARE = 0.1
 """Default share of running text that is held out, from its end."""
@@ -21,6 +21,14 @@ VALID_SHARE = 0.05
 _T = TypeVar("_T")
 _C = TypeVar("_C")
 F = TypeVar("F", bound=CorpusFile)
+
+
+def missing_corpus_error() -> ConfigError:
+    """Return the error for a training without a corpus, with the configuration of a run that was imported."""
+    return ConfigError(
+        "data.train is null, as in the configuration of an imported model: there is no text to train on. Name a "
+        "corpus, and start from the imported model with --init-from."
+    )
 
 
 class ValidationConfig(Config):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, assert_never, final
 
 import numpy as np
+from torch import nn
 
 from dragoman.data.shortlist import Shortlist
 from dragoman.data.tokenizers import Tokenizer
@@ -21,16 +22,27 @@ from dragoman.models.factory import build_decoder_only, build_encoder_decoder, b
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.models.weight_initialization import without_numbers
+from dragoman.models.weight_quantization import ComputeType
 from dragoman.models.weight_storage import parameter_shapes
 
 ImportedTask = Literal["translation", "language_modeling", "masked_lm"]
 """Task of an imported model, by which a run folder is used."""
 NetworkConfig = EncoderDecoderConfig | RecurrentConfig | DecoderOnlyConfig | EncoderOnlyConfig
-Reference = Callable[[Sequence[int], Sequence[int]], np.ndarray]
-"""Logits that the other program computes for our ids of a source, end symbol included, and of a target, BOS first.
 
-The source is empty without an encoder. The result has the shape (target, vocabulary), in the order of our vocabulary.
-"""
+
+@final
+@dataclass(frozen=True)
+class Reference:
+    """Logits of the other program, with which the self-check compares ours."""
+
+    library: str
+    """Name and version of the program."""
+    logits: Callable[[Sequence[int], Sequence[int]], np.ndarray]
+    """Function of our ids of a source, end symbol included, and of a target, BOS first; the source is empty without an
+    encoder. It returns logits of the shape (target, vocabulary), in the order of our vocabulary.
+    """
+    tolerance: float = 1e-3
+    """Greatest difference that rounding explains."""
 
 
 @final
@@ -111,29 +123,33 @@ class ExportedModel:
     """Where an imported model came from, without files; None for a model trained here."""
     chat_template: Mapping[str, Any] | None = None
     shortlist: Shortlist | None = None
+    compute_type: ComputeType = "float32"
+    """Number format that the user asks for; a writer refuses those that its format lacks."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Measured score by metric, such as `bleu`; empty without a test set."""
 
 
-def network_shapes(network: NetworkConfig, *, source_vocabulary: int, target_vocabulary: int) -> Shapes:
-    """Return name and shape of every parameter of a network, which is built without numbers.
+def build_network(network: NetworkConfig, *, source_vocabulary: int, target_vocabulary: int) -> nn.Module:
+    """Build a network with new weights; one without an encoder of its own uses the target vocabulary.
 
-    A network without an encoder of its own uses the target vocabulary.
+    The vocabulary of a masked language model includes its mask symbol.
     """
+    sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
+    match network:
+        case EncoderDecoderConfig():
+            return build_encoder_decoder(network, **sizes)
+        case RecurrentConfig():
+            return build_recurrent_model(network, **sizes)
+        case DecoderOnlyConfig():
+            return build_decoder_only(network, vocabulary=target_vocabulary)
+        case EncoderOnlyConfig():
+            return build_encoder_only(network, vocabulary=target_vocabulary)
+        case _:
+            assert_never(network)
+
+
+def network_shapes(network: NetworkConfig, *, source_vocabulary: int, target_vocabulary: int) -> Shapes:
+    """Return name and shape of every parameter of a network, which is built without numbers."""
     with without_numbers():
-        match network:
-            case EncoderDecoderConfig():
-                model: Any = build_encoder_decoder(
-                    network, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
-                )
-            case RecurrentConfig():
-                model = build_recurrent_model(
-                    network, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
-                )
-            case DecoderOnlyConfig():
-                model = build_decoder_only(network, vocabulary=target_vocabulary)
-            case EncoderOnlyConfig():
-                model = build_encoder_only(network, vocabulary=target_vocabulary)
-            case _:
-                assert_never(network)
-    return parameter_shapes(model)
+        built = build_network(network, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+    return parameter_shapes(built)

@@ -183,7 +183,7 @@ def _tokenize_validation(
 ) -> TokenStore:
     """Check the lines of the held-out sets, and tokenize the validation set."""
     for store, given in ((texts.valid, data.valid or data.train), (texts.test, data.test or data.train)):
-        if store is not None:
+        if store is not None and given is not None:
             where = str(given.folder) if isinstance(given, PreparedFolder) else corpus_name(given)
             _check_line_lengths(store, tokenizer, where=where)
     valid = limits.tokenize(texts.valid, tokenizer)

@@ -15,7 +15,7 @@ from dragoman.data.fingerprints import json_fingerprint, require_file
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.plain_text import Passage, TextCorpus, TextFile, read_texts
 from dragoman.data.readers.recognize_format import corpus_notes
-from dragoman.data.splits import TEXT_VALID_SHARE, ValidationConfig
+from dragoman.data.splits import TEXT_VALID_SHARE, ValidationConfig, missing_corpus_error
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.errors import DataError
 
@@ -29,8 +29,8 @@ _VERSION = 1
 class TextDataConfig(ValidationConfig):
     """Running text of a run."""
 
-    train: TextCorpus
-    """Training corpus."""
+    train: TextCorpus | None
+    """Training corpus; null: none, as in a run that was imported."""
     valid: TextCorpus | None = None
     """Validation corpus; by default the end of `train` is held out."""
     valid_size: float | None = Field(default=None, gt=0, lt=1)
@@ -147,8 +147,11 @@ class PreparedText:
 def prepare_text(data: TextDataConfig, *, report: Callable[[str], None] | None = None) -> PreparedText:
     """Read every corpus once and determine its parts; `report` receives messages about the progress.
 
-    Raises DataError if a corpus is unreadable or empty, or if the training or the held-out part is empty.
+    Raises DataError if a corpus is unreadable or empty, or if the training or the held-out part is empty, and
+    ConfigError without a training corpus.
     """
+    if data.train is None:
+        raise missing_corpus_error()
     corpora = [corpus for corpus in (data.train, data.valid, data.test) if corpus is not None]
     for corpus in corpora:
         require_file(corpus.path)

@@ -1,0 +1,58 @@
+"""The formats of other programs, and the recognition of a format by the content of its files."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from dragoman.errors import ConfigError, DataError, nearest, suggest_path
+from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
+
+
+@final
+@dataclass(frozen=True)
+class Partner:
+    """Format of another program."""
+
+    description: str
+    """What a source of this format is, such as `fairseq checkpoint next to its dictionaries`."""
+    recognizes: Callable[[Path], bool]
+    """Return whether a file or folder has this format, from names and first bytes; never raises on invalid content."""
+    read: Callable[[Path, ImportOptions], ImportedModel]
+    """Read a model. Raises DataError on invalid files and ConfigError on models that dragoman cannot compute."""
+    write: Callable[[ExportedModel, Path], None] | None = None
+    """Write a model to a new folder, which exists and is empty.
+
+    Raises ConfigError if the format lacks a part of the model; None for formats that are only read.
+    """
+
+
+PARTNERS: Mapping[str, Partner] = {}
+"""Partner by the name of its format."""
+
+
+def recognize_format(source: Path, name: str | None = None) -> str:
+    """Return the name of the format of a file or folder, which is `name` if it is given.
+
+    Raises ConfigError for an unknown name, and DataError if no format, or several formats, match the files.
+    """
+    if name is not None:
+        return require_format(name)
+    if not source.exists():
+        near = suggest_path(source)
+        raise DataError(f"{source}: does not exist. {f'Did you mean {near}?' if near else 'Give a file or folder.'}")
+    found = [name for name, partner in PARTNERS.items() if partner.recognizes(source)]
+    if len(found) == 1:
+        return found[0]
+    what = f"could be of several formats ({', '.join(found)})" if found else "has no format that dragoman reads"
+    raise DataError(f"{source}: {what}. Name its format with --format: {', '.join(PARTNERS)}.")
+
+
+def require_format(name: str, *, writes: bool = False) -> str:
+    """Return the name of a format. Raises ConfigError if there is none, or with `writes` if it is only read."""
+    known = [name for name, partner in PARTNERS.items() if partner.write is not None or not writes]
+    if name in known:
+        return name
+    near = nearest(name, known)
+    problem = "is only read" if name in PARTNERS else "does not exist"
+    raise ConfigError(f"format = {name} {problem}. {f'Did you mean {near[0]}?' if near else f'Known: {known}.'}")
