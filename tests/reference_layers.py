@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.feed_forward import FeedForward
 from dragoman.nn.recurrent.cells import CellState, CellWeights, cell_step, project_input
-from dragoman.nn.recurrent.encoder import BidirectionalLayer
+from dragoman.nn.recurrent.encoder import RecurrentEncoderLayer
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def feed_forward(layer: FeedForward, x: Tensor) -> Tensor:
     return linear(layer.outer, hidden)
 
 
-def bidirectional_reference(layer: BidirectionalLayer, x: Tensor, lengths: Tensor) -> tuple[Tensor, CellState]:
+def bidirectional_reference(layer: RecurrentEncoderLayer, x: Tensor, lengths: Tensor) -> tuple[Tensor, CellState]:
     """Compute the output of the layer position by position."""
     forward, last = _run(layer, x, lengths, reverse=False)
     backward, first = _run(layer, x, lengths, reverse=True)
@@ -91,7 +91,7 @@ def bidirectional_reference(layer: BidirectionalLayer, x: Tensor, lengths: Tenso
     return states, tuple(torch.cat(both, dim=1) for both in zip(last, first, strict=True))
 
 
-def _run(layer: BidirectionalLayer, x: Tensor, lengths: Tensor, *, reverse: bool) -> tuple[Tensor, CellState]:
+def _run(layer: RecurrentEncoderLayer, x: Tensor, lengths: Tensor, *, reverse: bool) -> tuple[Tensor, CellState]:
     """Run one direction; padding does not change the state."""
     weights = CellWeights.of(layer.layer, reverse=reverse)
     zeros = x.new_zeros(x.shape[0], weights.hidden.shape[1])

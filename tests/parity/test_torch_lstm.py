@@ -105,6 +105,26 @@ def test_decoder_without_attention_equals_pytorch(cell, implementation):
     torch.testing.assert_close(gradients(mine, trained), gradients(theirs, trained), **CLOSE)
 
 
+@CELLS
+@torch.no_grad()
+def test_copied_state_of_one_direction_equals_pytorch(cell):
+    """Two layers from left to right, whose final states begin those of the decoder (Sutskever et al., 2014)."""
+    options = {"encoder_layers": 2, "decoder_layers": 2, "bidirectional": False, "bridge": "copy"}
+    model = ours(cell=cell, attention=NoAttentionConfig(), scale_embedding=False, **options)
+    encoder, decoder = (
+        stacked([layer.layer for layer in layers], MODULES[cell], both_ways=False)
+        for layers in (model.encoder.layers, model.decoder.layers)
+    )
+    source, lengths = rectangle(SOURCES)
+    target = torch.tensor([[SYMBOLS.bos, 19, 23, 37]]).expand(len(SOURCES), -1)
+    for row, length in enumerate(lengths.tolist()):
+        _, last = encoder(model.source_embedding.tokens.weight[source[row : row + 1, :length]])
+        theirs, _ = decoder(model.target_embedding.tokens.weight[target[:1]], last)
+        mine = model.hidden(source, lengths, target)[row : row + 1]
+        torch.testing.assert_close(mine, theirs, **CLOSE)
+    assert not list(model.bridges.parameters())
+
+
 def reference_decoder(model: RecurrentEncoderDecoder, cell: str, weigh_words) -> Tensor:
     """Return the hidden states of Luong et al. (2015) with input feeding, position by position."""
     step = STEPS[cell](EMBEDDING + SIZE, SIZE)

@@ -31,7 +31,7 @@ from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.nn import attention_functions
 from dragoman.nn.attention import MultiHeadAttention
 from dragoman.nn.attention_functions import fused_attention, reference_attention
-from dragoman.nn.recurrent.encoder import BidirectionalLayer
+from dragoman.nn.recurrent.encoder import RecurrentEncoderLayer
 from dragoman.nn.recurrent.global_attention import AttentionMemory, SourceAttention
 from tests.attention_variants import PATTERNS, SCORES, attentions
 from tests.fake_models import SYMBOLS, rectangle
@@ -304,7 +304,7 @@ def test_attention_equals_the_equation(kind: str, data: st.DataObject, chunk: in
 def test_packed_loop_equals_the_equations(case: Case) -> None:
     """Through the whole model, forward and backward."""
     fast, fast_gradients = forward_backward(case)
-    with patch.object(BidirectionalLayer, "forward", bidirectional_reference):
+    with patch.object(RecurrentEncoderLayer, "forward", bidirectional_reference):
         slow, slow_gradients = forward_backward(case)
     torch.testing.assert_close(fast, slow, **CLOSE)
     torch.testing.assert_close(fast_gradients, slow_gradients, **CLOSE)

@@ -107,3 +107,14 @@ def test_probability_range(place, probability):
 
 def test_unknown_key_suggests_nearest():
     assert refusal(encoder_layer=3) == "recipe.yaml: encoder_layer: no such key. Did you mean encoder_layers?"
+
+
+def test_copied_states_need_one_size():
+    assert parse(RecurrentConfig, {"bridge": "copy", "bidirectional": False, "d_model": 7}).bridge == "copy"
+    message = refusal(bridge="copy", encoder_size=8, d_model=6)
+    assert "model.bridge = copy needs states of one size" in message
+    assert "model.encoder_size = 8 and model.d_model = 6" in message
+
+
+def test_odd_size_is_for_one_direction():
+    assert "choose an even number, or model.bidirectional=false" in refusal(d_model=7)

@@ -18,7 +18,7 @@ from dragoman.nn.recurrent.cells import (
     project_input,
 )
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer
-from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder
+from dragoman.nn.recurrent.encoder import RecurrentEncoder, RecurrentEncoderLayer
 from dragoman.nn.recurrent.global_attention import AttentionMemory, SourceAttention
 from tests.reference_layers import bidirectional_reference
 
@@ -86,7 +86,7 @@ def test_layer_equals_single_steps(cell):
 @CELLS
 def test_encoder_directions_depend_on_their_side(cell):
     """A token changes the forward half from its position on, and the backward half up to its position."""
-    layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
+    layer = RecurrentEncoderLayer(cell=cell, input_size=5, size=6, bidirectional=True)
     x, lengths = random(1, 7, 5), torch.tensor([7])
     changed = x.clone()
     changed[0, 2] += 1
@@ -97,9 +97,9 @@ def test_encoder_directions_depend_on_their_side(cell):
 
 
 @CELLS
-@pytest.mark.parametrize("implementation", [BidirectionalLayer.forward, bidirectional_reference])
+@pytest.mark.parametrize("implementation", [RecurrentEncoderLayer.forward, bidirectional_reference])
 def test_final_states_ignore_padding(cell, implementation):
-    layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
+    layer = RecurrentEncoderLayer(cell=cell, input_size=5, size=6, bidirectional=True)
     lengths = torch.tensor([2, 7, 1])
     states, last = implementation(layer, random(3, 7, 5), lengths)
     assert len(last) == num_states(cell)
@@ -111,13 +111,13 @@ def test_final_states_ignore_padding(cell, implementation):
 
 @CELLS
 def test_bidirectional_reference_equals_layer(cell):
-    layer = BidirectionalLayer(cell=cell, input_size=5, size=6)
+    layer = RecurrentEncoderLayer(cell=cell, input_size=5, size=6, bidirectional=True)
     x, lengths = random(3, 7, 5), torch.tensor([2, 7, 1])
     torch.testing.assert_close(bidirectional_reference(layer, x, lengths), layer(x, lengths))
 
 
 def test_encoder_layers_are_stacked():
-    layers = [BidirectionalLayer(cell="gru", input_size=size, size=6) for size in (5, 6)]
+    layers = [RecurrentEncoderLayer(cell="gru", input_size=size, size=6, bidirectional=True) for size in (5, 6)]
     x, lengths = random(2, 7, 5), torch.tensor([3, 7])
     encoded = RecurrentEncoder(layers=layers, dropout=0.0)(x, lengths)
     below, first = layers[0](x, lengths)
@@ -126,12 +126,12 @@ def test_encoder_layers_are_stacked():
 
 
 def test_decoder_init_bounds_hidden_state_only():
-    bridge = DecoderInit(cell="lstm", encoder_size=6, size=5)
+    bridge = DecoderInit(bridge="linear", cell="lstm", encoder_size=6, size=5)
     last = (random(2, 6), 10 * random(2, 6, seed=1))
     hidden, cell = bridge(last)
     torch.testing.assert_close(hidden, bridge.hidden(last[0]).tanh())
     torch.testing.assert_close(cell, bridge.rest[0](last[1]))
-    assert len(DecoderInit(cell="gru", encoder_size=6, size=5)(last[:1])) == 1
+    assert len(DecoderInit(bridge="linear", cell="gru", encoder_size=6, size=5)(last[:1])) == 1
 
 
 def attention(config: ScoreConfig, *, size: int = 5, value_size: int = 5) -> SourceAttention:

@@ -8,6 +8,7 @@ from dragoman.config import Config
 from dragoman.models.config import MAX_LAYERS, Probability
 from dragoman.nn.attention_score_functions import AdditiveConfig, CosineConfig, DotConfig, ScaledDotConfig, ScoreConfig
 from dragoman.nn.recurrent.cells import CellName
+from dragoman.nn.recurrent.decoder import BridgeName
 
 
 class NoAttentionConfig(Config):
@@ -28,17 +29,24 @@ class RecurrentDropoutConfig(Config):
 
 
 class RecurrentConfig(Config):
-    """A bidirectional recurrent encoder and a recurrent decoder, with attention or without."""
+    """A recurrent encoder, by default bidirectional, and a recurrent decoder, with attention or without."""
 
     kind: Literal["recurrent"] = "recurrent"
     cell: CellName = Field(default="lstm", description="LSTM or GRU")
     d_model: PositiveInt = Field(default=512, description="hidden size of the decoder")
     encoder_size: PositiveInt | None = Field(
-        default=None, description="hidden size of the encoder, half for each direction; null: d_model"
+        default=None, description="hidden size of the encoder, with two directions half for each; null: d_model"
     )
     embedding_size: PositiveInt | None = Field(default=None, description="size of the token embeddings; null: d_model")
-    encoder_layers: PositiveInt = Field(default=1, le=MAX_LAYERS, description="number of bidirectional encoder layers")
+    scale_embedding: bool = Field(default=True, description="multiply embeddings by the root of their size")
+    encoder_layers: PositiveInt = Field(default=1, le=MAX_LAYERS, description="number of encoder layers")
     decoder_layers: PositiveInt = Field(default=1, le=MAX_LAYERS, description="number of decoder layers")
+    bidirectional: bool = Field(default=True, description="let the encoder read each source in both directions")
+    bridge: BridgeName = Field(
+        default="linear",
+        description="initial state of the decoder: a learned map of the final encoder state (linear), or the state "
+        "itself (copy)",
+    )
     attention: AttentionConfig = AdditiveConfig()
     """Score of the attention of the decoder to the encoder states, or none."""
 
@@ -64,11 +72,16 @@ class RecurrentConfig(Config):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        if self.resolved_encoder_size % 2:
+        if self.bridge == "copy" and self.resolved_encoder_size != self.d_model:
+            raise ValueError(
+                f"model.bridge = copy needs states of one size, but model.encoder_size = {self.resolved_encoder_size} "
+                f"and model.d_model = {self.d_model}; leave encoder_size out, or choose model.bridge=linear"
+            )
+        if self.bidirectional and self.resolved_encoder_size % 2:
             key = "d_model" if self.encoder_size is None else "encoder_size"
             raise ValueError(
                 f"model.{key} = {self.resolved_encoder_size} cannot be halved between the two directions of the "
-                "encoder; choose an even number"
+                "encoder; choose an even number, or model.bidirectional=false"
             )
         if self.tie_embeddings != "none" and self.resolved_embedding_size != self.d_model:
             raise ValueError(

@@ -8,7 +8,7 @@ from dragoman.models.weight_initialization import build_tied_embeddings, initial
 from dragoman.nn.attention_score_functions import build_score
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
 from dragoman.nn.recurrent.decoder import DecoderInit, RecurrentDecoder, RecurrentLayer
-from dragoman.nn.recurrent.encoder import BidirectionalLayer, RecurrentEncoder
+from dragoman.nn.recurrent.encoder import RecurrentEncoder, RecurrentEncoderLayer
 from dragoman.nn.recurrent.global_attention import SourceAttention
 
 
@@ -28,7 +28,9 @@ def build_recurrent_model(
         target_embedding=_embedding(config, target),
         encoder=_encoder(config),
         bridges=[
-            DecoderInit(cell=config.cell, encoder_size=config.resolved_encoder_size, size=config.d_model)
+            DecoderInit(
+                bridge=config.bridge, cell=config.cell, encoder_size=config.resolved_encoder_size, size=config.d_model
+            )
             for _ in range(config.decoder_layers)
         ],
         decoder=_decoder(config),
@@ -39,14 +41,21 @@ def build_recurrent_model(
 
 
 def _embedding(config: RecurrentConfig, tokens: nn.Embedding) -> TokenEmbedding:
-    return TokenEmbedding(tokens=tokens, positions=None, dropout=config.dropout.embedding)
+    return TokenEmbedding(
+        tokens=tokens, positions=None, dropout=config.dropout.embedding, scaled=config.scale_embedding
+    )
 
 
 def _encoder(config: RecurrentConfig) -> RecurrentEncoder:
     size = config.resolved_encoder_size
     inputs = [config.resolved_embedding_size] + [size] * (config.encoder_layers - 1)
     return RecurrentEncoder(
-        layers=[BidirectionalLayer(cell=config.cell, input_size=input_size, size=size) for input_size in inputs],
+        layers=[
+            RecurrentEncoderLayer(
+                cell=config.cell, input_size=input_size, size=size, bidirectional=config.bidirectional
+            )
+            for input_size in inputs
+        ],
         dropout=config.dropout.layers,
     )
 

@@ -6,7 +6,7 @@ recurrence, and all positions are computed at once.
 """
 
 from collections.abc import Sequence
-from typing import final
+from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -26,22 +26,28 @@ from dragoman.nn.recurrent.cells import (
 from dragoman.nn.recurrent.global_attention import AttentionMemory, SourceAttention
 
 Output = Float[Tensor, "rows size"]
+BridgeName = Literal["linear", "copy"]
 
 
 @final
 class DecoderInit(nn.Module):
     r"""Initial state of a decoder layer, from the final state of an encoder layer.
 
-    $h_0 = \tanh(W h + b)$ (Bahdanau et al., 2015, appendix A.2.2, there with the backward direction only). The cell
-    state of an LSTM is unbounded: $c_0 = W' c + b'$.
+    linear: $h_0 = \tanh(W h + b)$ (Bahdanau et al., 2015, appendix A.2.2, there with the backward direction only). The
+    cell state of an LSTM is unbounded: $c_0 = W' c + b'$. copy: $h_0 = h$, $c_0 = c$ (Sutskever et al., 2014).
     """
 
-    def __init__(self, *, cell: CellName, encoder_size: int, size: int) -> None:
+    def __init__(self, *, bridge: BridgeName, cell: CellName, encoder_size: int, size: int) -> None:
         super().__init__()
+        self.bridge: BridgeName = bridge
+        if bridge == "copy":
+            return
         self.hidden = nn.Linear(encoder_size, size)
         self.rest = nn.ModuleList([nn.Linear(encoder_size, size) for _ in range(num_states(cell) - 1)])
 
     def forward(self, last: tuple[Float[Tensor, "rows encoder_size"], ...]) -> CellState:
+        if self.bridge == "copy":
+            return last
         rest = zip(self.rest, last[1:], strict=True)
         return self.hidden(last[0]).tanh(), *(linear(part) for linear, part in rest)
 

@@ -1,4 +1,4 @@
-"""Bidirectional recurrent encoder (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section 3.2).
+"""Recurrent encoder, of one direction or both (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section 3.2).
 
 PyTorch computes packed sequences. Property tests check that the equations of the cells, step by step, give the same.
 """
@@ -26,33 +26,35 @@ class EncoderOutput:
     states: Float[Tensor, "batch source size"]
     """States of the top layer, zero at padding."""
     last: LayerStates
-    """Final state of each layer: forward at the last token, backward at the first, concatenated."""
+    """Final state of each layer: forward at the last token, and backward at the first, concatenated."""
 
 
 @final
-class BidirectionalLayer(nn.Module):
-    """Forward and backward states, concatenated; both start at zero."""
+class RecurrentEncoderLayer(nn.Module):
+    """Forward states, or forward and backward states concatenated; both start at zero."""
 
-    def __init__(self, *, cell: CellName, input_size: int, size: int) -> None:
+    def __init__(self, *, cell: CellName, input_size: int, size: int, bidirectional: bool) -> None:
         super().__init__()
         self.cell: CellName = cell
-        self.layer = build_rnn(cell, input_size=input_size, size=size // 2, bidirectional=True)
+        self.layer = build_rnn(
+            cell, input_size=input_size, size=size // 2 if bidirectional else size, bidirectional=bidirectional
+        )
 
     def forward(self, x: EncoderInputs, lengths: Lengths) -> tuple[EncoderStates, CellState]:
         packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
         outputs, last = self.layer(packed)
         states, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
         parts = last if isinstance(last, tuple) else (last,)
-        return states, tuple(torch.cat([part[0], part[1]], dim=1) for part in parts)
+        return states, tuple(torch.cat(part.unbind(), dim=1) for part in parts)
 
 
 @final
 class RecurrentEncoder(nn.Module):
-    """Stack of bidirectional layers."""
+    """Stack of layers."""
 
-    def __init__(self, *, layers: list[BidirectionalLayer], dropout: float) -> None:
+    def __init__(self, *, layers: list[RecurrentEncoderLayer], dropout: float) -> None:
         super().__init__()
-        self.layers: Sequence[BidirectionalLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # typed as a sequence
+        self.layers: Sequence[RecurrentEncoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]  # typed as a sequence
         self.dropout = Dropout(dropout)
 
     def forward(self, x: EncoderInputs, lengths: Lengths) -> EncoderOutput:
