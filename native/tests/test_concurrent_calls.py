@@ -41,12 +41,15 @@ def test_concurrent_calls_equal_single_calls(kind: str, num_threads: int) -> Non
     assert model.cached_tokens == 0
 
 
-def test_concurrent_loading_and_destruction() -> None:
-    def load(number: int) -> None:
-        decode(models.model(KINDS[number % 2], num_threads=2), slice(0, 3))
+def test_models_loaded_and_destroyed_concurrently_equal_others() -> None:
+    def load(number: int) -> list[np.ndarray]:
+        return decode(models.model(KINDS[number % 2], num_threads=2), slice(0, 3))
 
+    expected = [load(0), load(1)]
     with ThreadPoolExecutor(CALLERS) as callers:
-        list(callers.map(load, range(ROUNDS)))
+        for number, found in enumerate(callers.map(load, range(ROUNDS))):
+            for one, other in zip(found, expected[number % 2], strict=True):
+                np.testing.assert_array_equal(one, other)
 
 
 class AlarmError(Exception):

@@ -69,6 +69,13 @@ def test_translations_do_not_depend_on_the_batch(sharp):
         assert set(result["different"].values()) == {0}, result
 
 
+def test_bfloat16_translations_do_not_depend_on_the_batch(sharp):
+    """With the best instruction set only: a comparison takes seconds, and the kernels have tests of their own."""
+    different = batch_invariance.count_differences(sharp, made_up(29), SHORT, compute_type="bfloat16")
+    assert len(different) == WAYS
+    assert set(different.values()) == {0}, different
+
+
 def test_batch_dependence_is_detected(sharp, monkeypatch):
     """A model that reads the rest of the batch fails the comparison in every way of batching."""
     translator = load(sharp, device="cpu")

@@ -84,7 +84,7 @@ def test_translations_do_not_depend_on_the_batch(tmp_path, compute):
     assert [translator.translate([line], SETTINGS[1])[0] for line in lines] == together
 
 
-@pytest.mark.parametrize("compute", ["float32", "int8"])
+@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
 def test_translations_do_not_depend_on_other_requests(tmp_path, compute):
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
     translator: Translator = dragoman.load(run, device="cpu", compute_type=compute)

@@ -1,22 +1,29 @@
-"""Flipped bits in weights, checkpoints and stores are noticed or harmless, never silent."""
+"""Flipped bits in weights, checkpoints, stores and records of runs are noticed or harmless, never silent."""
 
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.shortlist import Shortlist
 from dragoman.errors import DragomanError
+from dragoman.evaluation import Score
 from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
 from dragoman.models.weight_storage import check_tensors, get_weights, parameter_shapes, save_tensors
+from dragoman.runs.export import export
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.model_card import TrainingResult, write_environment, write_scores
 from dragoman.training.config import TrainingConfig
 from dragoman.training.optimizers import check_optimizer_tensors
 from tests.property_settings import FAST
 from tests.tiny_training import PAIRS, VOCABULARY, build_run, train_small
+from tests.untrained_runs import finished_run
 
 PLACES = 40 if FAST else 200
 Content = dict[str, Any]
@@ -72,6 +79,19 @@ def shortlist(folder: Path) -> Callable[[], Content]:
     return lambda: {name: one.tobytes() for name, one in vars(Shortlist.load(path)).items()}
 
 
+def records(folder: Path) -> Callable[[], Content]:
+    """Return a function that reads scores, environment and origin of a run."""
+    run, copy = finished_run(folder.with_name("run")), RunFolder(folder)
+    score = Score("bleu", 31.25, "nrefs:1", "", higher_is_better=True)
+    write_scores(run, TrainingResult(run.path, "best", {"valid": [score]}, seconds=9.5, steps=70, tokens=900))
+    facts: Any = SimpleNamespace(tokenizer=run.read_tokenizer(), fingerprints={"train.en": "1a", "train.de": "2b"})
+    write_environment(run, facts, seed=7, device=torch.device("cpu"), num_workers=1)
+    export(run.path, folder.with_name("export"), compute_type="int8")
+    for path in (run.scores, run.environment, folder.with_name("export") / "export.json"):
+        path.rename(folder / path.name)
+    return lambda: {"scores": copy.read_scores(), "facts": copy.read_environment(), "origin": copy.read_export()}
+
+
 SUBJECTS: dict[str, Callable[[Path], Callable[[], Content]]] = {
     "float32": lambda folder: weights(folder, "float32"),
     "bfloat16": lambda folder: weights(folder, "bfloat16"),
@@ -79,6 +99,7 @@ SUBJECTS: dict[str, Callable[[Path], Callable[[], Content]]] = {
     "checkpoint": checkpoint,
     "store": store,
     "shortlist": shortlist,
+    "records": records,
 }
 
 

@@ -1,6 +1,5 @@
 """Export: copy what inference needs from a run to a folder, with weights of lower precision and a shortlist."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -9,6 +8,7 @@ from typing import Any, final, get_args
 
 from dragoman import cpu_library
 from dragoman.atomic_files import new_folder, write_atomically
+from dragoman.checksums import to_checked_json
 from dragoman.data.preprocessing.pipeline import prepare_data
 from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
@@ -138,7 +138,7 @@ def _write_export(
     export.write_config_tree(tree)
     size = export.weights.stat().st_size / MEBIBYTE
     facts = {"run": run.path.resolve().name, "compute_type": compute_type, "dragoman": version("dragoman")}
-    write_atomically(export.export, json.dumps(facts, indent=2) + "\n")
+    write_atomically(export.export, to_checked_json(facts))
     card = _renamed_card(run, experiment, name)
     if compute_type != "float32":
         note = _describe_origin_of_scores(experiment, name, compute_type)

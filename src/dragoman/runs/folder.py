@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from dragoman import runs
 from dragoman.atomic_files import make_folder, try_lock, write_atomically
-from dragoman.checksums import is_sealed, seal
+from dragoman.checksums import check_json, is_sealed, seal
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
 from dragoman.data.tokenizers import Tokenizer
@@ -300,14 +300,19 @@ def _is_temporary(path: Path) -> bool:
 
 
 def _read_record(path: Path, schema: type[Record]) -> dict[str, Any]:
-    """Return the content of a JSON file with the keys of a schema; an empty mapping without the file."""
+    """Return the content of a JSON file with the keys of a schema; an empty mapping without the file.
+
+    Raises RunError for other content, and for content that differs from its checksum.
+    """
     if not os.path.lexists(path):
         return {}
-    tree = _RECORD.read_json_object(path)
     try:
+        tree = check_json(_RECORD.read_json_object(path))
         schema.model_validate(tree)
     except ValidationError as error:
         found = error.errors()[0]
         key = ".".join(map(str, found["loc"]))
         raise _RECORD.damaged(path, f"{shorten_text(key)} {describe_rule(found)}") from error
+    except ValueError as error:
+        raise _RECORD.damaged(path, str(error)) from error
     return tree

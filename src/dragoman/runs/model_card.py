@@ -1,6 +1,5 @@
 """Records of a run: model card (README.md), scores (scores.json) and environment (environment.json)."""
 
-import json
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, assert_never, final, ove
 import torch
 
 from dragoman.atomic_files import write_atomically
+from dragoman.checksums import to_checked_json
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import quote
 from dragoman.evaluation import Score
@@ -180,7 +180,7 @@ def write_scores(folder: RunFolder, result: TrainingResult) -> None:
         "scores": {name: [asdict(score) for score in scores] for name, scores in result.scores.items()},
         "model": asdict(summarize_model(folder)),
     }
-    write_atomically(folder.scores, json.dumps(tree, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(folder.scores, to_checked_json(tree))
 
 
 def summarize_model(folder: RunFolder) -> ModelSummary:
@@ -280,7 +280,7 @@ def write_environment(folder: RunFolder, data: TaskData, *, seed: int, device: t
         facts = collect_environment(
             device=device, num_workers=num_workers, seed=seed, tokenizer=data.tokenizer, corpora=data.fingerprints
         )
-        write_atomically(folder.environment, json.dumps(facts, indent=2) + "\n")
+        write_atomically(folder.environment, to_checked_json(facts))
 
 
 def collect_environment(

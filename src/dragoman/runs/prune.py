@@ -1,6 +1,5 @@
 """Pruning: write a new run without the least important attention heads of another."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from dragoman.array_types import Float
 from dragoman.atomic_files import write_atomically
+from dragoman.checksums import to_checked_json
 from dragoman.errors import ConfigError, RunError
 from dragoman.inference.translator import Translator
 from dragoman.interpret.attention_heads import (
@@ -99,7 +99,7 @@ def _write_origin(
     """Write the origin of the pruned run to its environment and its model card."""
     origin = {"run": folder.path.resolve().name, "share": share, "pairs": pairs, "heads": list(result.heads)}
     environment = folder.read_environment() | {"pruned": origin}
-    write_atomically(pruned_folder.environment, json.dumps(environment, ensure_ascii=False, indent=2) + "\n")
+    write_atomically(pruned_folder.environment, to_checked_json(environment))
     name = pruned_folder.path.resolve().name
     write_atomically(
         pruned_folder.model_card,

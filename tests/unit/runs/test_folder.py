@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from dragoman.atomic_files import WriteError
+from dragoman.checksums import to_checked_json
 from dragoman.cli.main import run
 from dragoman.data.fingerprints import file_fingerprint
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
@@ -146,6 +147,20 @@ def test_damaged_file_is_named(folder, content):
     with pytest.raises(RunError, match=r"environment\.json: damaged"):
         folder.read_environment()
     assert folder.read_scores() == {}
+
+
+@pytest.mark.parametrize("name", ["scores", "environment", "export"])
+def test_changed_record_differs_from_its_checksum(folder, name):
+    folder.create()
+    path, read = getattr(folder, name), getattr(folder, f"read_{name}")
+    tree = {"weights": "best", "seconds": 9.5, "steps": 7, "tokens": 9, "scores": {}, "run": "größer"}
+    path.write_text(to_checked_json(tree), encoding="utf-8")
+    assert read() == tree
+    path.write_text(path.read_text(encoding="utf-8").replace("9.5", "9.4"), encoding="utf-8")
+    with pytest.raises(RunError, match=rf"{name}\.json: damaged \(it differs from its checksum crc32\); restore it"):
+        read()
+    path.write_text(json.dumps(tree), encoding="utf-8")  # as older versions wrote it
+    assert read() == tree
 
 
 def test_environment_names_files_without_folders(tmp_path):

@@ -3,6 +3,8 @@
 import inspect
 import json
 import shutil
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,15 +13,18 @@ import dragoman
 from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.models.weight_storage import load_tensors, save_tensors
+from dragoman.runs import train_in_folder
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load, load_torch_model
 from dragoman.runs.train import train
-from dragoman.runs.train_in_folder import train_and_score
+from dragoman.runs.train_in_folder import _corpora_fingerprint, run_worker, train_and_score
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.translation import build_stream
-from dragoman.training import precision
+from dragoman.training import distributed, precision
 from dragoman.training.config import TranslationTrainingConfig
+from dragoman.training.distributed import WorkerGroup, worker_message
+from dragoman.training.launch import WorkerRank
 from dragoman.training.trainer import InterruptionError
 from tests.small_runs import hashes, write_corpus
 
@@ -200,6 +205,30 @@ def test_changed_corpus_is_refused_and_a_moved_one_is_not(place, copy, tmp_path)
     write_corpus(moved / "valid", seed=99, pairs=13)
     with pytest.raises(RunError, match=r"valid/train\.en: has changed since the run in .* started"):
         prepare_data(parse_experiment(settings_of(moved)), copy)
+
+
+def test_worker_with_other_corpora_is_refused(place, copy, monkeypatch):
+    """The main worker, which waits in a collective operation, reads the reason from the store."""
+    reasons: dict[str, str] = {}
+    group = WorkerGroup(rank=1, world_size=2, store=SimpleNamespace(set=reasons.__setitem__))
+    data = prepare_data(parse_experiment(settings_of(place)), copy)
+    message = worker_message(copy.path, CPU) | {"corpora": _corpora_fingerprint(data)}
+    monkeypatch.setattr(distributed, "join_workers", lambda _: nullcontext((group, message)))
+    monkeypatch.setattr(train_in_folder, "prepare_state", raise_reached)
+    with pytest.raises(ReachedError):  # with the same corpora
+        run_worker(WorkerRank(1, 2, 1))
+    message["corpora"] = message["corpora"][::-1]
+    with pytest.raises(RunError, match="A corpus has changed since the main worker read it"):
+        run_worker(WorkerRank(1, 2, 1))
+    assert reasons["failure/1"].startswith("A corpus has changed")
+
+
+class ReachedError(Exception):
+    """Start of the steps of a training."""
+
+
+def raise_reached(*_, **__):
+    raise ReachedError
 
 
 def test_lines_of_a_batch_are_named(place, tmp_path):
