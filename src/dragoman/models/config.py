@@ -290,6 +290,10 @@ class EncoderDecoderConfig(TransformerConfig):
         default=False, description="multiply hidden states by d_model^(-1/2) before a tied output projection, as in T5"
     )
 
+    source_eos: bool = Field(
+        default=True, description="let the encoder see the end symbol of sources; models of OpenNMT do not"
+    )
+
     @model_validator(mode="after")
     def _check_scale_output(self) -> Self:
         if self.scale_output and self.tie_embeddings == "none":

@@ -36,8 +36,12 @@ class EncoderDecoderTransformer(nn.Module):
         decoder_norm: nn.Module,
         unembedding: Unembedding,
         output_scale: float = 1.0,
+        source_eos: bool = True,
     ) -> None:
-        """Assemble a model; `output_scale` multiplies the hidden states before the output projection (T5)."""
+        """Assemble a model; `output_scale` multiplies the hidden states before the output projection (T5).
+
+        Without `source_eos`, the end symbol of a source that is not empty is hidden like padding.
+        """
         super().__init__()
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
@@ -47,6 +51,7 @@ class EncoderDecoderTransformer(nn.Module):
         self.decoder_norm = decoder_norm
         self.unembedding = unembedding
         self.output_scale = output_scale
+        self.source_eos = source_eos
 
     @property
     def max_length(self) -> int | None:
@@ -62,6 +67,7 @@ class EncoderDecoderTransformer(nn.Module):
         self, source: SourceIds, lengths: Lengths, source_features: SourceFeatures | None = None
     ) -> SourceMemory:
         position_ids = torch.arange(source.shape[1], device=source.device)[None]
+        lengths = lengths if self.source_eos else (lengths - 1).clamp(min=1)
         mask = padding_mask(lengths, source.shape[1])
         depths, relations = self._tree_inputs(source_features)
         x = self.source_embedding(source, position_ids, depths=depths)

@@ -115,13 +115,15 @@ class CpuBackend(CpuModel):
         instructions that are not available.
         """
         self.decoder_only = config["kind"] == "decoder_only"
+        network = {name: value for name, value in config.items() if name != "source_eos"}
+        self._hides_source_eos = not config.get("source_eos", True)
         sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
         if self.decoder_only:
             sizes = {"vocabulary": target_vocabulary}
         options = _environment_options()
         library = import_module(cpu_library.MODULE)
         try:
-            self._model = library.Model({**config, **sizes}, dict(weights), compute_type=compute_type, **options)
+            self._model = library.Model({**network, **sizes}, dict(weights), compute_type=compute_type, **options)
         except ValueError as error:
             raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
         self.compute_type = compute_type
@@ -144,6 +146,8 @@ class CpuBackend(CpuModel):
                 "source features have no effect on this model, which has no tree positions. Leave them out."
             )
         rows = sources if self.decoder_only else [[*source, EOS] for source in sources]
+        if self._hides_source_eos:
+            rows = [row[:-1] or row for row in rows]
         lengths = np.array([len(row) for row in rows], dtype=np.int32)
         chosen = {} if self.shortlist is None else {"shortlists": [*map(self.shortlist.tokens_for, sources)]}
         return self._model.encode(pad_ids(rows), lengths, **chosen)
