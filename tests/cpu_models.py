@@ -1,7 +1,7 @@
 """Random models for the CPU library and for PyTorch with the same weights."""
 
 import random
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -28,6 +28,7 @@ from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder
 from dragoman.nn.attention_score_functions import DotConfig, ScaledDotConfig, ScoreConfig
+from dragoman.nn.positions.rotary import LinearScalingConfig, Llama3ScalingConfig
 from tests.random_models import NO_DROPOUT, random_causal, random_transformer
 
 cpu = pytest.importorskip(
@@ -38,8 +39,13 @@ VOCABULARY, SOURCE_VOCABULARY = 71, 43
 INSTRUCTION_SETS: tuple[str, ...] = cpu.instruction_sets()
 POSITIONS: list[PositionsConfig] = [
     SinusoidalConfig(),
+    SinusoidalConfig(order="halves", inclusive=True),
+    SinusoidalConfig(inclusive=True, offset=2),
     LearnedConfig(max_length=53),
+    LearnedConfig(max_length=53, offset=2),
     RotaryConfig(base=11.0),
+    RotaryConfig(base=11.0, scaling=LinearScalingConfig(factor=3.0)),
+    RotaryConfig(base=11.0, scaling=Llama3ScalingConfig(factor=5.0, high_frequency_factor=2.0, original_length=17)),
     AlibiConfig(),
     T5BiasConfig(num_buckets=8, max_distance=7),
     NoPositionsConfig(),
@@ -58,12 +64,16 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "d_model": heads * head_size,
         "num_heads": heads,
         "num_kv_heads": groups,
+        "head_size": draw(st.sampled_from([None, None, 4, 18])),
         "d_ff": draw(st.sampled_from([5, 19, 67])),
         "activation": draw(st.sampled_from(["relu", "gelu", "gelu_tanh", "silu"])),
         "gated": draw(st.booleans()),
         "norm": draw(st.sampled_from(["layer", "rms"])),
+        "norm_epsilon": draw(st.sampled_from([None, 1e-12, 0.1])),
         "norm_position": draw(st.sampled_from(["pre", "post"])),
         "bias": draw(st.booleans()),
+        "qkv_bias": draw(st.sampled_from([None, True, False])),
+        "output_bias": draw(st.sampled_from([None, True, False])),
         "positions": positions,
         "scale_embedding": draw(st.booleans()),
         "norm_embedding": draw(st.booleans()),
@@ -102,6 +112,7 @@ def of_kind(kind: type[Kind], **choices: Any) -> Kind:
 def seq2seq_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
     stack = draw(stacks())
     encoder_layers, decoder_layers = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 3]))
+    tie_embeddings: Literal["all", "target", "none"] = draw(st.sampled_from(["all", "target", "none"]))
     return of_kind(
         EncoderDecoderConfig,
         **stack,
@@ -112,7 +123,8 @@ def seq2seq_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
             decoder=SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers))),
             cross=CrossAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers))),
         ),
-        tie_embeddings=draw(st.sampled_from(["all", "target", "none"])),
+        tie_embeddings=tie_embeddings,
+        scale_output=tie_embeddings != "none" and draw(st.booleans()),
     )
 
 

@@ -13,14 +13,15 @@ Weights = dict[str, np.ndarray]
 VOCABULARY = 197
 COMPUTE_TYPES = ("float32", "bfloat16", "int8")
 INSTRUCTION_SETS = cpu.instruction_sets()
-KINDS = ("encoder_decoder", "decoder_only")
+KINDS = ("encoder_decoder", "decoder_only", "ssru")
+"""Kinds of models, and an encoder-decoder whose decoder has recurrent layers."""
 
 
 def config(kind: str = "encoder_decoder", **changes: Any) -> dict[str, Any]:
     """Return a model that covers many code paths: grouped queries, a gate, sizes that fill no register."""
     attention = {"score": {"kind": "scaled_dot"}, "pattern": {"kind": "full"}}
     common = {
-        "kind": kind,
+        "kind": "encoder_decoder" if kind == "ssru" else kind,
         "d_model": 66,
         "num_heads": 6,
         "num_kv_heads": 2,
@@ -41,6 +42,7 @@ def config(kind: str = "encoder_decoder", **changes: Any) -> dict[str, Any]:
         roles = {"encoder": attention, "decoder": attention, "cross": {"score": {"kind": "scaled_dot"}}}
         specific = {"encoder_layers": 2, "decoder_layers": 2, "attention": roles, "tie_embeddings": "all"}
         specific |= {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}
+        specific |= {"decoder_layer": "ssru" if kind == "ssru" else "self_attention"}
     return common | specific | changes
 
 
@@ -91,11 +93,18 @@ class _RandomWeights:
             self.add_linear(f"{name}.{part}", self.d_model, heads * self.head_dim)
         self.add_linear(f"{name}.output", num_heads * self.head_dim, self.d_model)
 
-    def add_blocks(self, name: str, layers: int, **attentions: dict[str, Any]) -> None:
+    def add_ssru(self, name: str) -> None:
+        self.add_array(f"{name}.input.weight", self.d_model, self.d_model)
+        self.add_linear(f"{name}.forget_gate", self.d_model, self.d_model)
+
+    def add_blocks(self, name: str, layers: int, *, ssru: bool = False, **attentions: dict[str, Any]) -> None:
         for layer, block in ((layer, f"{name}.{layer}") for layer in range(layers)):
             for attention, options in attentions.items():
-                kept = options.get("kept_heads")
-                self.add_attention(f"{block}.{attention}", kept and kept[layer])
+                if ssru and attention == "attention":
+                    self.add_ssru(f"{block}.ssru")
+                else:
+                    kept = options.get("kept_heads")
+                    self.add_attention(f"{block}.{attention}", kept and kept[layer])
                 self.add_norm(f"{block}.{attention}_residual.norm")
             self.add_norm(f"{block}.feed_forward_residual.norm")
             self.add_linear(f"{block}.feed_forward.inner", self.d_model, self.d_ff)
@@ -114,7 +123,8 @@ def weights(config: dict[str, Any], seed: int = 0) -> Weights:
         drawn.add_array("source_embedding.tokens.weight", config["source_vocabulary"], drawn.d_model)
         encoder, decoder, cross = (config["attention"][role] for role in ("encoder", "decoder", "cross"))
         drawn.add_blocks("encoder", config["encoder_layers"], attention=encoder)
-        drawn.add_blocks("decoder", config["decoder_layers"], attention=decoder, cross_attention=cross)
+        ssru = config["decoder_layer"] == "ssru"
+        drawn.add_blocks("decoder", config["decoder_layers"], ssru=ssru, attention=decoder, cross_attention=cross)
         drawn.add_norm("encoder_norm")
         drawn.add_norm("decoder_norm")
     drawn.add_array("unembedding.bias", VOCABULARY)

@@ -109,9 +109,32 @@ PositionKind parse_positions(const std::string& name) {
     throw std::invalid_argument("configuration: positions.kind = " + name + " is unknown");
 }
 
+RotaryScalingKind parse_rotary_scaling(const std::string& name) {
+    if (name == "none") return RotaryScalingKind::none;
+    if (name == "linear") return RotaryScalingKind::linear;
+    if (name == "llama3") return RotaryScalingKind::llama3;
+    throw std::invalid_argument("configuration: positions.scaling.kind = " + name + " is unknown");
+}
+
 template <class Value>
 void read(const nb::dict& options, const char* name, Value& value) {
     value = nb::cast<Value>(options[name]);
+}
+
+void parse_position_options(const nb::dict& options, ModelConfig& config) {
+    config.positions = parse_positions(nb::cast<std::string>(options["positions"]));
+    read(options, "position_offset", config.position_offset);
+    read(options, "sinusoid_halves", config.sinusoid_halves);
+    read(options, "sinusoid_inclusive", config.sinusoid_inclusive);
+    read(options, "max_positions", config.max_positions);
+    read(options, "num_buckets", config.num_buckets);
+    read(options, "max_distance", config.max_distance);
+    read(options, "rotary_base", config.rotary_base);
+    config.rotary_scaling.kind = parse_rotary_scaling(nb::cast<std::string>(options["rotary_scaling"]));
+    read(options, "scaling_factor", config.rotary_scaling.factor);
+    read(options, "low_frequency_factor", config.rotary_scaling.low_frequency_factor);
+    read(options, "high_frequency_factor", config.rotary_scaling.high_frequency_factor);
+    read(options, "original_length", config.rotary_scaling.original_length);
 }
 
 ModelConfig parse_config(const nb::dict& options) {
@@ -120,6 +143,7 @@ ModelConfig parse_config(const nb::dict& options) {
     read(options, "d_model", config.d_model);
     read(options, "num_heads", config.num_heads);
     read(options, "num_kv_heads", config.num_kv_heads);
+    read(options, "head_size", config.head_size);
     read(options, "d_ff", config.d_ff);
     read(options, "encoder_layers", config.encoder_layers);
     read(options, "decoder_layers", config.decoder_layers);
@@ -129,14 +153,15 @@ ModelConfig parse_config(const nb::dict& options) {
     read(options, "gated", config.gated);
     read(options, "rms_norm", config.rms_norm);
     read(options, "pre_norm", config.pre_norm);
+    read(options, "norm_epsilon", config.norm_epsilon);
     read(options, "bias", config.bias);
+    read(options, "qkv_bias", config.qkv_bias);
+    read(options, "output_bias", config.output_bias);
     read(options, "scale_embedding", config.scale_embedding);
     read(options, "norm_embedding", config.norm_embedding);
-    config.positions = parse_positions(nb::cast<std::string>(options["positions"]));
-    read(options, "max_positions", config.max_positions);
-    read(options, "num_buckets", config.num_buckets);
-    read(options, "max_distance", config.max_distance);
-    read(options, "rotary_base", config.rotary_base);
+    read(options, "scale_output", config.scale_output);
+    read(options, "ssru", config.ssru);
+    parse_position_options(options, config);
     read(options, "encoder_scale", config.encoder_scale);
     read(options, "decoder_scale", config.decoder_scale);
     read(options, "cross_scale", config.cross_scale);

@@ -1,12 +1,16 @@
 """Translation of the `model` section of a run's configuration into the options of the extension module."""
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 Options = dict[str, Any]
+Value = TypeVar("Value")
 
 _POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "t5_bias", "none")
 _ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
+_SCALINGS = ("linear", "llama3")
+_DECODER_LAYERS = ("self_attention", "ssru")
 _COMMON_KEYS = {
     "kind",
     "d_model",
@@ -31,19 +35,9 @@ _COMMON_KEYS = {
 }
 _KEYS = {
     "encoder_decoder": _COMMON_KEYS
-    | {"encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary", "scale_output"},
+    | {"encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary", "scale_output", "decoder_layer"},
     "decoder_only": _COMMON_KEYS | {"num_layers", "vocabulary"},
 }
-_DEFAULTS_ONLY = {
-    "head_size": None,
-    "norm_epsilon": None,
-    "qkv_bias": None,
-    "output_bias": None,
-    "scale_output": False,
-}
-"""Options of a model that the library supports with their default only; older configurations lack them."""
-_POSITION_DEFAULTS_ONLY = {"join": "add", "order": "interleaved", "inclusive": False, "offset": 0, "scaling": None}
-"""The same for the options of positions."""
 
 
 def unsupported_reason(config: Mapping[str, Any]) -> str | None:
@@ -57,10 +51,12 @@ def unsupported_reason(config: Mapping[str, Any]) -> str | None:
     positions = config["positions"]
     if positions["kind"] not in _POSITIONS:
         return f"the CPU library does not support {positions['kind']} positions"
-    for section, name, defaults in ((config, "", _DEFAULTS_ONLY), (positions, "positions.", _POSITION_DEFAULTS_ONLY)):
-        for key, default in defaults.items():
-            if (value := section.get(key, default)) != default:
-                return f"the CPU library does not support {name}{key} = {value}"
+    if positions.get("join", "add") != "add":
+        return f"the CPU library does not support positions.join = {positions['join']}"
+    if (scaling := positions.get("scaling")) is not None and scaling["kind"] not in _SCALINGS:
+        return f"the CPU library does not support {scaling['kind']} scaling of positions"
+    if (layer := config.get("decoder_layer", "self_attention")) not in _DECODER_LAYERS:
+        return f"the CPU library does not support decoder layers of kind {layer}"
     for name, attention in _attentions(config).items():
         score, pattern = attention["score"]["kind"], attention.get("pattern", {"kind": "full"})["kind"]
         if score not in ("dot", "scaled_dot"):
@@ -90,16 +86,21 @@ def _options(config: Mapping[str, Any]) -> Options:
     if unknown:
         raise ValueError(f"configuration: {min(unknown)} is not a key of a {config['kind']} model")
     num_heads = _count(config, "num_heads")
+    rms_norm, bias = _choice(config, "norm", ("layer", "rms")) == "rms", _switch(config, "bias")
     return {
         "d_model": _count(config, "d_model"),
         "num_heads": num_heads,
         "num_kv_heads": num_heads if config["num_kv_heads"] is None else _count(config, "num_kv_heads"),
+        "head_size": _optional(config, "head_size", 0, _count),
         "d_ff": _count(config, "d_ff"),
         "activation": _choice(config, "activation", _ACTIVATIONS),
         "gated": _switch(config, "gated"),
-        "rms_norm": _choice(config, "norm", ("layer", "rms")) == "rms",
+        "rms_norm": rms_norm,
+        "norm_epsilon": _optional(config, "norm_epsilon", 1e-6 if rms_norm else 1e-5, _positive),
         "pre_norm": _choice(config, "norm_position", ("pre", "post")) == "pre",
-        "bias": _switch(config, "bias"),
+        "bias": bias,
+        "qkv_bias": _optional(config, "qkv_bias", bias, _switch),
+        "output_bias": _optional(config, "output_bias", bias, _switch),
         "scale_embedding": _switch(config, "scale_embedding"),
         "norm_embedding": _switch(config, "norm_embedding"),
         **_position_options(config["positions"]),
@@ -112,17 +113,36 @@ def _position_options(positions: Mapping[str, Any]) -> Options:
     kind = positions["kind"]
     return {
         "positions": kind,
+        "position_offset": _optional(positions, "offset", 0, _natural),
+        "sinusoid_halves": _optional(positions, "order", "interleaved", _sinusoid_order) == "halves",
+        "sinusoid_inclusive": _optional(positions, "inclusive", False, _switch),
         "max_positions": _count(positions, "max_length") if kind == "learned" else 0,
         "num_buckets": _count(positions, "num_buckets") if kind == "t5_bias" else 0,
         "max_distance": _count(positions, "max_distance") if kind == "t5_bias" else 0,
         "rotary_base": float(positions["base"]) if kind == "rotary" else 0.0,
+        **_rotary_scaling_options(positions.get("scaling")),
+    }
+
+
+def _rotary_scaling_options(scaling: Mapping[str, Any] | None) -> Options:
+    """Return the extension of rotary positions to longer contexts, or numbers without effect."""
+    if scaling is None:
+        scaling = {"kind": "none", "factor": 1.0}
+    numbers = {"low_frequency_factor": 1.0, "high_frequency_factor": 4.0, "original_length": 8192}
+    return {
+        "rotary_scaling": scaling["kind"],
+        "scaling_factor": _positive(scaling, "factor"),
+        **{
+            key: _positive(scaling, key) if scaling["kind"] == "llama3" else float(number)
+            for key, number in numbers.items()
+        },
     }
 
 
 def _attention_options(config: Mapping[str, Any]) -> Options:
     """Return score factors and kept heads of the three attentions, with defaults for missing ones."""
     options: Options = {"encoder_scale": 1.0, "cross_scale": 1.0, "encoder_kept_heads": [], "cross_kept_heads": []}
-    head_dim = config["d_model"] / config["num_heads"]
+    head_dim = config.get("head_size") or config["d_model"] / config["num_heads"]
     for name, attention in _attentions(config).items():
         options[f"{name}_scale"] = 1.0 if attention["score"]["kind"] == "dot" else head_dim**-0.5
         options[f"{name}_kept_heads"] = _kept_heads(name, attention)
@@ -139,6 +159,8 @@ def _seq2seq_options(config: Mapping[str, Any]) -> Options:
         "target_vocabulary": _count(config, "target_vocabulary"),
         "tie_source_embedding": tie == "all",
         "tie_output_projection": tie != "none",
+        "scale_output": _optional(config, "scale_output", False, _switch),
+        "ssru": config.get("decoder_layer") == "ssru",
     }
 
 
@@ -152,6 +174,8 @@ def _decoder_only_options(config: Mapping[str, Any]) -> Options:
         "target_vocabulary": vocabulary,
         "tie_source_embedding": False,
         "tie_output_projection": _switch(config, "tie_embeddings"),
+        "scale_output": False,
+        "ssru": False,
     }
 
 
@@ -181,6 +205,31 @@ def _count(config: Mapping[str, Any], key: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"configuration: {key} = {value!r} must be a positive integer")
     return value
+
+
+def _natural(config: Mapping[str, Any], key: str) -> int:
+    value = config[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"configuration: {key} = {value!r} must be 0 or a positive integer")
+    return value
+
+
+def _positive(config: Mapping[str, Any], key: str) -> float:
+    value = config[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError(f"configuration: {key} = {value!r} must be a number above 0")
+    return float(value)
+
+
+def _sinusoid_order(config: Mapping[str, Any], key: str) -> str:
+    return _choice(config, key, ("interleaved", "halves"))
+
+
+def _optional(
+    config: Mapping[str, Any], key: str, default: Value, read: Callable[[Mapping[str, Any], str], Value]
+) -> Value:
+    """Return an option that null or an older configuration without it leaves to its default."""
+    return default if config.get(key) is None else read(config, key)
 
 
 def _switch(config: Mapping[str, Any], key: str) -> bool:

@@ -1,4 +1,4 @@
-// Activation functions of the feed-forward network.
+// Activation functions of the feed-forward network, and the cell of the recurrent decoder layer.
 #pragma once
 
 #include "kernels/kernel_table.hpp"
@@ -43,6 +43,17 @@ void activate(Activation name, const float* x, const float* gate, std::size_t co
             return activate_row<Activation::gelu_tanh>(x, gate, count, y);
         case Activation::silu:
             return activate_row<Activation::silu>(x, gate, count, y);
+    }
+}
+
+/// Simpler simple recurrent unit (Kim et al., 2019).
+void ssru(const float* x, const float* gate, const float* previous, std::size_t count, float* cell, float* y) {
+    for (std::size_t i = 0; i < count; i += simd_width) {
+        Vec forget = sigmoid(load(gate + i));
+        Vec next = (broadcast(1.0f) - forget) * load(x + i);
+        if (previous != nullptr) next = fmadd(forget, load(previous + i), next);
+        store(cell + i, next);
+        store(y + i, max(broadcast(0.0f), next));  // this operand order propagates NaN
     }
 }
 

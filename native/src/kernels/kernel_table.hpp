@@ -54,6 +54,8 @@ struct NormParams {
     const float* bias;
     /// Elements of a row without and with its zero padding.
     std::size_t size, padded_size;
+    /// Added to the variance.
+    float epsilon;
 };
 using NormFn = void (*)(const float* x, const NormParams& params, float* y);
 
@@ -202,6 +204,8 @@ struct KernelTable {
     void (*add)(float* x, const float* y, std::size_t count);
     /// f(x), times the gate if it is not null.
     void (*activate)(Activation name, const float* x, const float* gate, std::size_t count, float* y);
+    /// cell = f * previous + (1 - f) * x with f = sigmoid(gate), y = max(cell, 0); `previous` is null at the start.
+    void (*ssru)(const float* x, const float* gate, const float* previous, std::size_t count, float* cell, float* y);
     AttentionKernels<float> attention_float32;
     AttentionKernels<Bfloat16> attention_bfloat16;
     void (*panel_stats)(const float* logits, std::size_t rows, PanelStats* stats, std::size_t stride);

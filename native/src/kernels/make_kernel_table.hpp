@@ -48,6 +48,7 @@ constexpr KernelTable make_kernel_table(const char* name) {
             rms_norm,
             add,
             activate,
+            ssru,
             attention_kernels<float>(),
             attention_kernels<Bfloat16>(),
             panel_stats,

@@ -28,6 +28,8 @@ struct RowCaches {
     std::vector<std::byte*> current;
     /// Whether rows attend to other rows of the same pass, as in prefill.
     bool rows_depend = false;
+    /// In place of `history`, the previous state of each row for recurrent layers; null at the start.
+    std::vector<const std::byte*> previous;
 };
 
 /// Causal self-attention of each row to its history and itself. Writes its key and value to the current entry.

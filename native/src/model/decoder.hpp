@@ -30,6 +30,9 @@ public:
     void extend_to(std::size_t length) { positions_.extend_to(length); }
 
 private:
+    /// Recurrent sublayer: write the next states to the cache.
+    void update_ssru(ForwardPass& pass, const Ssru& ssru, const RowCaches& caches) const;
+
     const ModelConfig& config_;
     const KernelTable& kernels_;
     Embedding embedding_;

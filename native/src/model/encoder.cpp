@@ -21,9 +21,10 @@ Linear load_cross_kv(const LoadContext& context, const std::vector<HeadLayout>& 
     for (std::size_t layer = 0; layer < layers.size(); layer++) {
         const HeadLayout& heads = layers[layer];
         std::string attention = "decoder." + std::to_string(layer) + ".cross_attention";
-        context.add_to(cross_kv, attention + ".key", config.d_model, heads.kv_features(), heads.kv_offset());
+        context.add_to(cross_kv, attention + ".key", config.d_model, heads.kv_features(), heads.kv_offset(),
+                       config.qkv_bias);
         context.add_to(cross_kv, attention + ".value", config.d_model, heads.kv_features(),
-                       heads.kv_offset() + heads.kv_width());
+                       heads.kv_offset() + heads.kv_width(), config.qkv_bias);
     }
     return cross_kv;
 }

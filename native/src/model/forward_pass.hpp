@@ -59,7 +59,7 @@ public:
         });
         sublayer();
         for_own_rows([&](std::size_t row) {
-            kernels_.add(residual(row), workspace_.update.data() + row * workspace_.width, workspace_.width);
+            kernels_.add(residual(row), update(row), workspace_.width);
             if (!config_.pre_norm) norm(residual(row), residual(row));
         });
     }
@@ -77,6 +77,8 @@ public:
     float* normed(std::size_t row) const { return workspace_.normed.data() + (copy_offset_ + row) * workspace_.width; }
     float* projected() const { return workspace_.projected.data(); }
     float* attention(std::size_t row) const { return workspace_.attention.data() + row * workspace_.attention_width; }
+    /// Result of a sublayer.
+    float* update(std::size_t row) const { return workspace_.update.data() + row * workspace_.width; }
     /// Scratch memory of this thread.
     float* scratch() const { return workspace_.scratch.data() + worker_.index * workspace_.scratch_size; }
 

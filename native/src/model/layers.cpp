@@ -6,16 +6,17 @@
 namespace dragoman {
 
 void LoadContext::add_to(Linear& linear, const std::string& name, std::size_t inputs, const FeatureLayout& outputs,
-                         std::size_t first) const {
+                         std::size_t first, bool has_bias) const {
     WeightMatrix weight = weights.matrix(name + ".weight", outputs.count, inputs);
     std::vector<float> bias;
-    if (config.bias) bias = weights.vector(name + ".bias", outputs.count);
+    if (has_bias) bias = weights.vector(name + ".bias", outputs.count);
     linear.add(weight, bias, outputs, first);
 }
 
 NormLayer::NormLayer(const LoadContext& context, const std::string& name)
     : norm_(context.config.rms_norm ? context.kernels.rms_norm : context.kernels.layer_norm),
       size_(context.config.d_model),
+      epsilon_(context.config.norm_epsilon),
       weight_(padded_width(size_)),
       bias_(padded_width(size_)) {
     std::vector<float> weight = context.weights.vector(name + ".weight", size_);
@@ -31,7 +32,8 @@ Linear load_output_layer(const LoadContext& context, const std::string& name, co
     const ModelConfig& config = context.config;
     FeatureLayout inputs = heads.query_features();
     Linear output(context.kernels, context.compute_type, inputs, config.d_model);
-    context.add_to(output, name + ".output", inputs.count, FeatureLayout::contiguous(config.d_model), 0);
+    context.add_to(output, name + ".output", inputs.count, FeatureLayout::contiguous(config.d_model), 0,
+                   config.bias);
     return output;
 }
 
@@ -43,9 +45,9 @@ SelfAttention::SelfAttention(const LoadContext& context, const std::string& name
     FeatureLayout queries = heads.query_features(), keys = heads.kv_features();
     qkv = Linear(context.kernels, context.compute_type, FeatureLayout::contiguous(config.d_model),
                  queries.width() + 2 * keys.width());
-    context.add_to(qkv, name + ".query", config.d_model, queries, 0);
-    context.add_to(qkv, name + ".key", config.d_model, keys, queries.width());
-    context.add_to(qkv, name + ".value", config.d_model, keys, queries.width() + keys.width());
+    context.add_to(qkv, name + ".query", config.d_model, queries, 0, config.qkv_bias);
+    context.add_to(qkv, name + ".key", config.d_model, keys, queries.width(), config.qkv_bias);
+    context.add_to(qkv, name + ".value", config.d_model, keys, queries.width() + keys.width(), config.qkv_bias);
 }
 
 CrossAttention::CrossAttention(const LoadContext& context, const std::string& name, const HeadLayout& heads)
@@ -53,7 +55,16 @@ CrossAttention::CrossAttention(const LoadContext& context, const std::string& na
     const ModelConfig& config = context.config;
     FeatureLayout queries = heads.query_features();
     query = Linear(context.kernels, context.compute_type, FeatureLayout::contiguous(config.d_model), queries.width());
-    context.add_to(query, name + ".query", config.d_model, queries, 0);
+    context.add_to(query, name + ".query", config.d_model, queries, 0, config.qkv_bias);
+}
+
+Ssru::Ssru(const LoadContext& context, const std::string& name, std::size_t state_offset)
+    : state_offset(state_offset) {
+    FeatureLayout model = FeatureLayout::contiguous(context.config.d_model);
+    std::size_t width = padded_width(model.count);
+    gates = Linear(context.kernels, context.compute_type, model, 2 * width);
+    context.add_to(gates, name + ".input", model.count, model, 0, false);
+    context.add_to(gates, name + ".forget_gate", model.count, model, width, true);
 }
 
 FeedForward::FeedForward(const LoadContext& context, const std::string& name) {
@@ -62,9 +73,9 @@ FeedForward::FeedForward(const LoadContext& context, const std::string& name) {
     std::size_t hidden_width = padded_width(config.d_ff);
     inner = Linear(context.kernels, context.compute_type, model, config.gated ? 2 * hidden_width : hidden_width);
     outer = Linear(context.kernels, context.compute_type, hidden, config.d_model);
-    context.add_to(inner, name + ".inner", config.d_model, hidden, 0);
-    if (config.gated) context.add_to(inner, name + ".gate", config.d_model, hidden, hidden_width);
-    context.add_to(outer, name + ".outer", config.d_ff, model, 0);
+    context.add_to(inner, name + ".inner", config.d_model, hidden, 0, config.bias);
+    if (config.gated) context.add_to(inner, name + ".gate", config.d_model, hidden, hidden_width, config.bias);
+    context.add_to(outer, name + ".outer", config.d_ff, model, 0, config.bias);
 }
 
 EncoderBlock::EncoderBlock(const LoadContext& context, const std::string& name, const HeadLayout& heads)
@@ -73,9 +84,16 @@ EncoderBlock::EncoderBlock(const LoadContext& context, const std::string& name, 
       attention(context, name + ".attention", heads),
       feed_forward(context, name + ".feed_forward") {}
 
-DecoderBlock::DecoderBlock(const LoadContext& context, const std::string& name, const HeadLayout& heads,
-                           const HeadLayout* cross_heads)
-    : block(context, name, heads) {
+DecoderBlock::DecoderBlock(const LoadContext& context, const std::string& name, std::size_t layer,
+                           const HeadLayout& heads, const HeadLayout* cross_heads)
+    : attention_norm(context, name + ".attention_residual.norm"),
+      feed_forward_norm(context, name + ".feed_forward_residual.norm"),
+      feed_forward(context, name + ".feed_forward") {
+    if (context.config.ssru) {
+        ssru.emplace(context, name + ".ssru", layer * padded_width(context.config.d_model));
+    } else {
+        attention.emplace(context, name + ".attention", heads);
+    }
     if (cross_heads == nullptr) return;
     cross_norm = NormLayer(context, name + ".cross_attention_residual.norm");
     cross.emplace(context, name + ".cross_attention", *cross_heads);

@@ -17,9 +17,9 @@ struct LoadContext {
     ComputeType compute_type;
     Weights& weights;
 
-    /// Add the named weight and bias to a linear layer, from column `first` on.
+    /// Add the named weight, and bias if it has one, to a linear layer, from column `first` on.
     void add_to(Linear& linear, const std::string& name, std::size_t inputs, const FeatureLayout& outputs,
-                std::size_t first) const;
+                std::size_t first, bool has_bias) const;
 };
 
 class NormLayer {
@@ -30,12 +30,13 @@ public:
     /// Whether the layer exists in this architecture.
     explicit operator bool() const { return norm_ != nullptr; }
     void operator()(const float* x, float* y) const {
-        norm_(x, {weight_.data(), bias_.data(), size_, padded_width(size_)}, y);
+        norm_(x, {weight_.data(), bias_.data(), size_, padded_width(size_), epsilon_}, y);
     }
 
 private:
     NormFn norm_ = nullptr;
     std::size_t size_ = 0;
+    float epsilon_ = 0.0f;
     AlignedBuffer<float> weight_, bias_;
 };
 
@@ -55,6 +56,15 @@ struct CrossAttention {
     CrossAttention(const LoadContext& context, const std::string& name, const HeadLayout& heads);
 };
 
+/// Simpler simple recurrent unit (Kim et al., 2019), with one projection for its input and its forget gate.
+struct Ssru {
+    Linear gates;
+    /// Offset of this layer in the state of a hypothesis, in floats.
+    std::size_t state_offset;
+
+    Ssru(const LoadContext& context, const std::string& name, std::size_t state_offset);
+};
+
 /// Feed-forward network; a gate projection is concatenated to the padded inner projection.
 struct FeedForward {
     Linear inner, outer;
@@ -70,14 +80,16 @@ struct EncoderBlock {
     EncoderBlock(const LoadContext& context, const std::string& name, const HeadLayout& heads);
 };
 
-/// Decoder block, without cross-attention in a decoder-only model.
+/// Decoder block with self-attention or a recurrent unit, and without cross-attention in a decoder-only model.
 struct DecoderBlock {
-    EncoderBlock block;
-    NormLayer cross_norm;
+    NormLayer attention_norm, cross_norm, feed_forward_norm;
+    std::optional<SelfAttention> attention;
+    std::optional<Ssru> ssru;
     std::optional<CrossAttention> cross;
+    FeedForward feed_forward;
 
     /// `cross_heads` is null in a decoder-only model.
-    DecoderBlock(const LoadContext& context, const std::string& name, const HeadLayout& heads,
+    DecoderBlock(const LoadContext& context, const std::string& name, std::size_t layer, const HeadLayout& heads,
                  const HeadLayout* cross_heads);
 };
 

@@ -41,12 +41,14 @@ Workspace make_workspace(const ModelConfig& config, const HeadLayout& heads, std
     workspace.width = padded_width(config.d_model);
     workspace.attention_width = queries;
     workspace.max_input_width = std::max({workspace.width, hidden, queries});
-    workspace.max_output_width = std::max(
-        {padded_width(heads.query_width() + 2 * heads.kv_width()), config.gated ? 2 * hidden : hidden, cross_kv_width});
+    workspace.max_output_width = std::max({padded_width(heads.query_width() + 2 * heads.kv_width()), 2 * workspace.width,
+                                           config.gated ? 2 * hidden : hidden, cross_kv_width});
     return workspace;
 }
 
+/// Keys and values of one position, or the state of a recurrent decoder.
 std::size_t cache_entry_bytes(const ModelConfig& config, const HeadLayout& heads) {
+    if (config.ssru) return config.decoder_layers * padded_width(config.d_model) * sizeof(float);
     std::size_t kv_heads = config.total_kv_heads(config.decoder_kept_heads, config.decoder_layers);
     return kv_heads * 2 * heads.head_width * heads.element_bytes();
 }
@@ -237,7 +239,14 @@ void Model::check_step(const IdMatrix& tokens, const Memory& memory, const State
     for (std::size_t i = 0; i < tokens.size(); i++) check_token(tokens.data[i], config_.target_vocabulary);
 }
 
-DecoderInput Model::decoder_input(const IdMatrix& tokens, const Memory& memory, const State& next,
+/// Allocate the next entry of each hypothesis. A recurrent state replaces the previous one, so it keeps no link to it.
+CacheReferences Model::next_entries(const State& state) {
+    std::vector<std::int32_t> parents = state.cache().entries();
+    if (config_.ssru) std::fill(parents.begin(), parents.end(), KvCachePool::no_entry);
+    return CacheReferences(cache_, cache_->append(parents));
+}
+
+DecoderInput Model::decoder_input(const IdMatrix& tokens, const Memory& memory, const State& state, const State& next,
                                   const Chunk& chunk) const {
     DecoderInput input;
     std::size_t beam_size = next.beam_size();
@@ -251,6 +260,11 @@ DecoderInput Model::decoder_input(const IdMatrix& tokens, const Memory& memory, 
             input.tokens.push_back(tokens.data[row]);
             input.caches.positions.push_back(length - 1);
             input.caches.current.push_back(cache_->data(entry));
+            if (config_.ssru) {
+                std::int32_t previous = state.cache().entries()[row];
+                input.caches.previous.push_back(previous == KvCachePool::no_entry ? nullptr : cache_->data(previous));
+                continue;
+            }
             starts.push_back(input.addresses.size());
             input.addresses.resize(input.addresses.size() + length);
             for (std::size_t position = length; position-- > 0; entry = cache_->parent(entry)) {
@@ -272,10 +286,10 @@ State Model::decode_step(const IdMatrix& tokens, const Memory& memory, const Sta
     for (std::size_t& length : lengths) longest_target = std::max(longest_target, ++length);
     for (const auto& source : memory.sources()) longest_source = std::max(longest_source, source->length);
     decoder_->extend_to(longest_target);
-    State next(CacheReferences(cache_, cache_->append(state.cache().entries())), std::move(lengths), beam_size);
+    State next(next_entries(state), std::move(lengths), beam_size);
     auto rows = [&](std::size_t) { return beam_size; };
     scheduler_->for_each_chunk(state.batch_size(), rows, interruption, [&](Executor& executor, const Chunk& chunk) {
-        DecoderInput input = decoder_input(tokens, memory, next, chunk);
+        DecoderInput input = decoder_input(tokens, memory, state, next, chunk);
         executor.workspace.reserve(input.tokens.size(), executor.size(), std::max(longest_target, longest_source), 0);
         finish(executor, input, chunk.first_row);
     });

@@ -57,7 +57,8 @@ private:
     template <class Finish>
     State decode_step(const IdMatrix& tokens, const Memory& memory, const State& state, Interruption& interruption,
                       const Finish& finish);
-    DecoderInput decoder_input(const IdMatrix& tokens, const Memory& memory, const State& next,
+    CacheReferences next_entries(const State& state);
+    DecoderInput decoder_input(const IdMatrix& tokens, const Memory& memory, const State& state, const State& next,
                                const Chunk& chunk) const;
     TopKSearch top_k_search(Executor& executor, const DecoderInput& input, const std::vector<std::int32_t>& suppressed,
                             std::size_t k) const;

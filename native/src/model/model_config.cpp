@@ -44,8 +44,18 @@ void check_kept_heads(const char* name, const KeptHeads& kept, const ModelConfig
     }
 }
 
+void check_rotary_scaling(const RotaryScaling& scaling) {
+    if (!(scaling.factor > 0.0) || !(scaling.low_frequency_factor > 0.0) ||
+        !(scaling.high_frequency_factor > scaling.low_frequency_factor) || !(scaling.original_length > 0.0)) {
+        throw std::invalid_argument(
+            "configuration: the numbers of positions.scaling must be above 0, and high_frequency_factor above "
+            "low_frequency_factor");
+    }
+}
+
 void check_positions(const ModelConfig& config) {
     if (config.positions == PositionKind::learned) check_size("positions.max_length", config.max_positions);
+    if (config.position_offset > max_size) check_size("positions.offset", config.position_offset);
     if (config.positions == PositionKind::rotary && config.head_dim() % 2 != 0) {
         throw std::invalid_argument("configuration: rotary positions need an even head size, and it is " +
                                     std::to_string(config.head_dim()));
@@ -54,6 +64,7 @@ void check_positions(const ModelConfig& config) {
         throw std::invalid_argument("configuration: positions.base = " + std::to_string(config.rotary_base) +
                                     " must be above 0");
     }
+    check_rotary_scaling(config.rotary_scaling);
     if (config.positions == PositionKind::t5_bias) {
         check_size("positions.num_buckets", config.num_buckets);
         if (config.num_buckets % 4 != 0 || config.max_distance <= config.num_buckets / 2 ||
@@ -84,7 +95,11 @@ void ModelConfig::validate() const {
         check_size("encoder_layers", encoder_layers);
         check_size("source_vocabulary", source_vocabulary);
     }
-    check_divides("num_heads", num_heads, "d_model", d_model);
+    if (head_size == 0) {
+        check_divides("num_heads", num_heads, "d_model", d_model);
+    } else {
+        check_size("head_size", head_size);
+    }
     check_divides("num_kv_heads", num_kv_heads, "num_heads", num_heads);
     check_kept_heads("encoder", encoder_kept_heads, *this, encoder_layers);
     check_kept_heads("decoder", decoder_kept_heads, *this, decoder_layers);
@@ -95,6 +110,10 @@ void ModelConfig::validate() const {
             std::to_string(source_vocabulary) + " and " + std::to_string(target_vocabulary) + " tokens");
     }
     check_positions(*this);
+    if (!(norm_epsilon > 0.0f)) {
+        throw std::invalid_argument("configuration: norm_epsilon = " + std::to_string(norm_epsilon) +
+                                    " must be above 0");
+    }
 }
 
 }  // namespace dragoman

@@ -6,6 +6,51 @@
 
 namespace dragoman {
 
+namespace {
+
+/// base^(-i / steps)
+std::vector<float> geometric_rates(std::size_t count, double base, double steps) {
+    std::vector<float> rates(count);
+    for (std::size_t i = 0; i < count; i++) {
+        rates[i] = static_cast<float>(std::pow(base, -static_cast<double>(i) / steps));
+    }
+    return rates;
+}
+
+/// Rates of sinusoidal positions: 10000^(-2i/d) (Vaswani et al., 2017, section 3.5), or 10000^(-i/(T-1)) for T rates.
+std::vector<float> sinusoid_rates(const ModelConfig& config) {
+    std::size_t count = (config.d_model + 1) / 2;
+    double inclusive_steps = static_cast<double>(std::max<std::size_t>(count, 2) - 1);
+    double steps = config.sinusoid_inclusive ? inclusive_steps : static_cast<double>(config.d_model) / 2.0;
+    return geometric_rates(count, 10000.0, steps);
+}
+
+std::vector<float> rotary_rates(const ModelConfig& config) {
+    std::size_t count = config.head_dim() / 2;
+    std::vector<float> rates = geometric_rates(count, config.rotary_base, static_cast<double>(count));
+    const RotaryScaling& scaling = config.rotary_scaling;
+    constexpr double two_pi = 6.283185307179586;
+    for (float& rate : rates) {
+        double scaled = rate / scaling.factor, turns = scaling.original_length * rate / two_pi;
+        double unscaled = (turns - scaling.low_frequency_factor) /
+                          (scaling.high_frequency_factor - scaling.low_frequency_factor);
+        unscaled = std::min(1.0, std::max(0.0, unscaled));
+        switch (scaling.kind) {
+            case RotaryScalingKind::none:
+                break;
+            case RotaryScalingKind::linear:
+                rate = static_cast<float>(scaled);
+                break;
+            case RotaryScalingKind::llama3:
+                rate = static_cast<float>((1.0 - unscaled) * scaled + unscaled * rate);
+                break;
+        }
+    }
+    return rates;
+}
+
+}  // namespace
+
 PositionEncoding::PositionEncoding(const ModelConfig& config, bool causal, Weights& weights,
                                    const std::string& embedding, const std::string& blocks)
     : kind_(config.positions),
@@ -15,13 +60,17 @@ PositionEncoding::PositionEncoding(const ModelConfig& config, bool causal, Weigh
       max_positions_(config.max_positions),
       num_buckets_(config.num_buckets),
       max_distance_(config.max_distance),
-      base_(config.rotary_base),
+      offset_(config.position_offset),
+      halves_(config.sinusoid_halves),
       causal_(causal) {
+    if (kind_ == PositionKind::sinusoidal) rates_ = sinusoid_rates(config);
+    if (kind_ == PositionKind::rotary) rates_ = rotary_rates(config);
     if (kind_ == PositionKind::learned) {
-        WeightMatrix learned = weights.matrix(embedding + ".positions.table.weight", max_positions_, d_model_);
+        WeightMatrix learned =
+            weights.matrix(embedding + ".positions.table.weight", offset_ + max_positions_, d_model_);
         table_ = AlignedBuffer<float>(max_positions_ * padded_width(d_model_));
         for (std::size_t position = 0; position < max_positions_; position++) {
-            learned.read_row(position, table_.data() + position * padded_width(d_model_));
+            learned.read_row(offset_ + position, table_.data() + position * padded_width(d_model_));
         }
         length_ = max_positions_;
     }
@@ -78,14 +127,15 @@ const float* PositionEncoding::bias(std::size_t head, std::size_t position) cons
     return table_.data() + head * (2 * length_ + simd_width) + (length_ - 1 - position);
 }
 
-/// Alternating sin(p / 10000^(2i/d)) and cos(p / 10000^(2i/d)) (Vaswani et al., 2017, section 3.5).
+/// Sines and cosines by turns (Vaswani et al., 2017, section 3.5), or all sines, then all cosines (Marian, fairseq).
 void PositionEncoding::fill_sinusoids(std::size_t from, std::size_t to) {
     for (std::size_t position = from; position < to; position++) {
         float* row = table_.data() + position * padded_width(d_model_);
         for (std::size_t i = 0; i < d_model_; i++) {
-            double power = -static_cast<double>(i / 2 * 2) / static_cast<double>(d_model_);
-            float angle = static_cast<float>(position) * static_cast<float>(std::pow(10000.0, power));
-            row[i] = i % 2 == 0 ? std::sin(angle) : std::cos(angle);
+            bool is_sine = halves_ ? i < rates_.size() : i % 2 == 0;
+            float rate = rates_[halves_ ? i % rates_.size() : i / 2];
+            float angle = static_cast<float>(offset_ + position) * rate;
+            row[i] = is_sine ? std::sin(angle) : std::cos(angle);
         }
     }
 }
@@ -95,8 +145,7 @@ void PositionEncoding::fill_rope(std::size_t from, std::size_t to) {
     for (std::size_t position = from; position < to; position++) {
         float* row = table_.data() + position * head_dim_;
         for (std::size_t i = 0; i < half; i++) {
-            double power = -static_cast<double>(i) / static_cast<double>(half);
-            float angle = static_cast<float>(position) * static_cast<float>(std::pow(base_, power));
+            float angle = static_cast<float>(position) * rates_[i];
             row[i] = std::cos(angle);
             row[half + i] = std::sin(angle);
         }

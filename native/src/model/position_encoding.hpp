@@ -36,8 +36,11 @@ private:
 
     PositionKind kind_ = PositionKind::none;
     std::size_t d_model_ = 0, num_heads_ = 0, head_dim_ = 0, max_positions_ = 0, num_buckets_ = 0, max_distance_ = 0;
-    double base_ = 0.0;
-    bool causal_ = false;
+    /// Number of the first position of sinusoidal vectors.
+    std::size_t offset_ = 0;
+    bool halves_ = false, causal_ = false;
+    /// Angle between neighboring positions in radians, of each pair of features.
+    std::vector<float> rates_;
     std::size_t length_ = 0;
     std::vector<float> bucket_biases_;
     AlignedBuffer<float> table_;
