@@ -21,7 +21,7 @@ from dragoman.checksums import with_checksum
 from dragoman.config import Config
 from dragoman.data.datasets.memory_map import chunked
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, byte_token_ids
+from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS
 from dragoman.errors import DataError
 from dragoman.safetensors_files import read_arrays
 from dragoman.untrusted_files import MEBIBYTE, FileKind
@@ -114,10 +114,10 @@ def build_shortlist(
     sources, targets = zip(*pairs, strict=True)
     source_ids = tokenizer.source.encode_batch(list(sources))
     target_ids = tokenizer.target.encode_batch(list(targets))
-    vocabs = tokenizer.source.model.vocab, tokenizer.target.model.vocab
+    vocabs = tokenizer.source.tokens, tokenizer.target.tokens
     sizes = {"source_size": len(vocabs[0]), "target_size": len(vocabs[1])}
     lexicon = train_lexicon(list(zip(source_ids, target_ids, strict=True)), **sizes)
-    always = _frequent_tokens(target_ids, vocabs[1], settings.frequent)
+    always = _frequent_tokens(target_ids, tokenizer.target.byte_ids, settings.frequent)
     rows = np.stack([*lexicon.top_k(settings.per_token)]), _same_texts(*vocabs)
     source, target = np.unique(np.concatenate(rows, axis=1), axis=1)
     rest = ~np.isin(target, always)
@@ -125,11 +125,11 @@ def build_shortlist(
     return Shortlist(always, target[rest].astype(np.int32), lengths), len(pairs)
 
 
-def _frequent_tokens(targets: Sequence[Sequence[int]], vocab: tuple[str, ...], frequent: int) -> _Ids:
+def _frequent_tokens(targets: Sequence[Sequence[int]], byte_ids: Sequence[int], frequent: int) -> _Ids:
     counts = np.bincount(np.concatenate([np.zeros(0, np.int64), *map(np.asarray, targets)]).astype(np.int64))
     order = np.argsort(-counts, kind="stable")[:frequent]
-    fixed = len(SPECIAL_TOKENS) + len(byte_token_ids(vocab))
-    return np.unique(np.concatenate([np.arange(fixed), order[counts[order] > 0]])).astype(np.int32)
+    fixed = np.array([*range(len(SPECIAL_TOKENS)), *byte_ids])
+    return np.unique(np.concatenate([fixed, order[counts[order] > 0]])).astype(np.int32)
 
 
 def _same_texts(sources: tuple[str, ...], targets: tuple[str, ...]) -> NDArray[np.int64]:

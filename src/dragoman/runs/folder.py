@@ -17,6 +17,7 @@ from dragoman.checksums import check_json, is_sealed, seal
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
 from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers.tokenizer_pair import MAX_FILE
 from dragoman.errors import ConfigError, RunError, quote, shorten, shorten_text, suggest_path
 from dragoman.runs.record_schemas import ConfigRecord, EnvironmentRecord, ExportRecord, Record, ScoresRecord
 from dragoman.training.checkpoint_folders import checkpoint_steps
@@ -30,7 +31,7 @@ FORMAT_KEY, FORMAT_VERSION = "format_version", 1
 """First key of config.yaml."""
 _RECORD = FileKind(MEBIBYTE, error=RunError)
 """Environment, scores, origin and model card of a run."""
-_COPIED = FileKind(32 * MEBIBYTE, error=RunError)
+_COPIED = FileKind(MAX_FILE, error=RunError)
 """Any of them, and the tokenizer."""
 
 

@@ -102,12 +102,14 @@ def _check_source_features(data: DataConfig, tokenizer: TokenizerConfig, *, need
             "them out."
         )
     is_supported = isinstance(tokenizer, BpeConfig | UnigramConfig)
-    for supported, key, reason, remedy in (
-        (is_supported, "kind", "its tokens do not mark where words begin", "bpe or unigram"),
-        (tokenizer.whitespace != "keep", "whitespace", "its words do not begin with a space", "collapse"),
-        (tokenizer.normalization != "nfkc", "normalization", "it may put spaces into words", "nfc or none"),
-    ):
-        if needs_source_features and not supported:
+    rules = [(is_supported, "kind", "its tokens do not mark where words begin", "bpe or unigram")]
+    if isinstance(tokenizer, BpeConfig | UnigramConfig):
+        rules += [
+            (tokenizer.whitespace != "keep", "whitespace", "its words do not begin with a space", "collapse"),
+            (tokenizer.normalization != "nfkc", "normalization", "it may put spaces into words", "nfc or none"),
+        ]
+    for supported, key, reason, remedy in rules if needs_source_features else ():
+        if not supported:
             value = getattr(tokenizer, key)
             raise ValueError(f"tokenizer.{key} = {value} does not support tree positions: {reason}. Choose {remedy}.")
 
@@ -214,7 +216,7 @@ class LanguageModelingConfig(Config):
             return tree
         data, tokenizer = as_group(tree.get("data")), as_group(tree.get("tokenizer"))
         defaults = {"data": {"kind": "text", **data}} if isinstance(data, Mapping) else {}
-        if isinstance(tokenizer, Mapping) and tokenizer.get("kind") != "words":
+        if isinstance(tokenizer, Mapping) and tokenizer.get("kind") not in ("words", "imported"):
             defaults["tokenizer"] = {"whitespace": "keep", **tokenizer}
         return {**tree, **defaults}
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.data.preprocessing.pipeline import TOKENIZER_FILE
-from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, Tokenizer, TokenizerConfig
+from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, SubwordTokenizer, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.data.tokenizers.vocabulary_extension import extend_vocab
 from dragoman.errors import ConfigError, RunError
@@ -146,7 +146,8 @@ def _load_teacher(run: RunFiles, student: TranslationConfig, tokenizer: Tokenize
 
 def _extend_rows(table: Tensor, before: LanguageTokenizer, now: LanguageTokenizer) -> Tensor:
     """Append a row for each new entry: the mean of the rows of the tokens that spelled it before."""
-    rows = [table[before.encode_word(entry)].mean(dim=0) for entry in now.model.vocab[len(before) :]]
+    assert isinstance(before, SubwordTokenizer), "only vocabularies trained here are extended"
+    rows = [table[before.encode_word(entry)].mean(dim=0) for entry in now.tokens[len(before) :]]
     return torch.cat([table, torch.stack(rows)]) if rows else table
 
 

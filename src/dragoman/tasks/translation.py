@@ -15,6 +15,7 @@ from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.token_budget_batches import Batch, batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.datasets.source_token_features import StoredFeatures
+from dragoman.data.tokenizers import SubwordTokenizer
 from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
@@ -154,10 +155,13 @@ def build_stream(experiment: TranslationConfig, data: ParallelData) -> EpochStre
 
 def _normalization_notes(pairs: ParallelData) -> Iterator[str]:
     """Describe each setting of the tokenizer that changes many references, apart from runs of plain spaces."""
+    tokenizer = pairs.tokenizer.target
+    if not isinstance(tokenizer, SubwordTokenizer):
+        return
     targets = [" ".join(filter(None, target.split(" "))) for _, target in pairs.texts.valid]
     faithful = TextNormalizer(normalization="none", casing="preserve", whitespace="keep")
     for key, remedy in NORMALIZATION_REMEDIES.items():
-        value = getattr(pairs.tokenizer.target.normalizer, key)
+        value = getattr(tokenizer.normalizer, key)
         normalizer = replace(faithful, **{key: value})
         changed = [target for target in targets if normalizer.normalize(target) != target]
         if len(changed) >= MIN_CHANGED_TARGETS * len(targets):

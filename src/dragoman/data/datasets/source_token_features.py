@@ -25,7 +25,7 @@ from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.fingerprints import json_fingerprint
 from dragoman.data.readers.conllu import Heads, read_heads
 from dragoman.data.readers.line_reader import ReadWarnings, read_lines
-from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.data.tokenizers import LanguageTokenizer, SubwordTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.data.tokenizers.vocabulary import WordModel
 from dragoman.errors import DataError
@@ -113,14 +113,19 @@ def word_start_mask(side: LanguageTokenizer) -> Starts:
 
     Raises DataError for a tokenizer whose tokens do not show it.
     """
-    normalizer, tokens = side.normalizer, side.model.vocab
-    marks_words = normalizer.add_prefix_space and normalizer.normalization != "nfkc" and SPACE in tokens
-    if not marks_words or isinstance(side.model, WordModel):
+    marks_words = (
+        isinstance(side, SubwordTokenizer)
+        and side.normalizer.add_prefix_space
+        and side.normalizer.normalization != "nfkc"
+        and SPACE in side.tokens
+        and not isinstance(side.model, WordModel)
+    )
+    if not marks_words:
         raise DataError(
             "the tokens of this tokenizer do not show where words begin, which trees need; train a tokenizer of kind "
             "bpe or unigram that collapses white space, with the normalization nfc or none"
         )
-    return np.array([token.startswith(SPACE) for token in tokens])
+    return np.array([token.startswith(SPACE) for token in side.tokens])
 
 
 def build_source_features(ids: Sequence[Sequence[int]], trees: Sequence[Heads], starts: Starts) -> SourceFeatures:

@@ -81,6 +81,14 @@ class CharacterConfig(_ByteFallbackConfig):
     kind: Literal["characters"] = "characters"
 
 
+class ImportedTokenizerConfig(Config):
+    """Tokenizer of another program, from an imported model; its settings are those of its file."""
+
+    kind: Literal["imported"] = "imported"
+    shared: bool = True
+    """Whether source and target share one vocabulary, as tied embeddings need."""
+
+
 class WordConfig(_BaseTokenizerConfig):
     """One token per word, punctuation separated; unseen words are unknown and cannot be restored."""
 
@@ -102,7 +110,8 @@ class WordConfig(_BaseTokenizerConfig):
         return self
 
 
-TokenizerConfig = Annotated[BpeConfig | UnigramConfig | CharacterConfig | WordConfig, Field(discriminator="kind")]
+TrainedTokenizerConfig = BpeConfig | UnigramConfig | CharacterConfig | WordConfig
+TokenizerConfig = Annotated[TrainedTokenizerConfig | ImportedTokenizerConfig, Field(discriminator="kind")]
 
 
 def reserved_tokens(byte_fallback: bool) -> tuple[str, ...]:

@@ -10,12 +10,15 @@ from pydantic import TypeAdapter
 
 from dragoman.atomic_files import write_atomically
 from dragoman.data.fingerprints import json_fingerprint
-from dragoman.data.tokenizers.config import TokenizerConfig
+from dragoman.data.tokenizers.config import ImportedTokenizerConfig, TokenizerConfig, TrainedTokenizerConfig
+from dragoman.data.tokenizers.imported_tokenizer import ImportedTokenizer, imported_from_json, imported_to_json
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import TextNormalizer
+from dragoman.data.tokenizers.subword_tokenizer import SubwordTokenizer
+from dragoman.data.tokenizers.token_library import MAX_VOCAB, first_line
 from dragoman.data.tokenizers.trainers import Texts, train_model
 from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, BpeModel, SubwordModel, UnigramModel, WordModel
-from dragoman.errors import ConfigError, DataError, shorten, shorten_text
+from dragoman.errors import ConfigError, DataError, shorten
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 _FORMAT = "dragoman.tokenizer"
@@ -38,12 +41,13 @@ class Tokenizer:
     def train(cls, pairs: Pairs, config: TokenizerConfig) -> Self:
         """Train the vocabularies on (source, target) texts; `pairs` is called once per pass.
 
-        The same texts give the same tokenizer. Raises DataError if there is no text.
+        The same texts give the same tokenizer. Raises DataError if there is no text, ConfigError if the configuration
+        is that of an imported tokenizer.
         """
-        normalizer = config.normalizer()
+        trained = _require_trained(config)
 
         def train(texts: Texts, _: int) -> LanguageTokenizer:
-            return LanguageTokenizer(train_model(texts, config), normalizer)
+            return SubwordTokenizer(train_model(texts, trained), trained.normalizer())
 
         return cls.from_sides(pairs, config, train, shared=config.shared)
 
@@ -67,13 +71,14 @@ class Tokenizer:
         """
         if not config.shared:
             raise ConfigError("tokenizer.shared = false: single texts have one side and one vocabulary; leave it out")
-        shared = LanguageTokenizer(train_model(texts, config), config.normalizer())
+        trained = _require_trained(config)
+        shared = SubwordTokenizer(train_model(texts, trained), trained.normalizer())
         return cls(shared, shared, config)
 
     @property
     def shared(self) -> bool:
-        """Whether source and target share one vocabulary."""
-        return self.source is self.target
+        """Whether source and target share one vocabulary, with one or, in imported models, two ways to split texts."""
+        return self.source is self.target or (isinstance(self.config, ImportedTokenizerConfig) and self.config.shared)
 
     @property
     def fingerprint(self) -> str:
@@ -90,7 +95,8 @@ class Tokenizer:
             "config": self.config.model_dump(mode="json"),
             **languages,
         }
-        write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=1) + "\n")
+        indent = None if isinstance(self.config, ImportedTokenizerConfig) else 1
+        write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=indent) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -101,9 +107,11 @@ class Tokenizer:
             source = _language_from_json(tree["source"])
             target = source if tree["target"] is None else _language_from_json(tree["target"])
             tokenizer = cls(source, target, config)
+            if tokenizer.shared and source.tokens != target.tokens:
+                raise ValueError("the vocabularies of source and target differ")
         except Exception as error:
             # The library raises plain `Exception` for merges that do not fit its vocabulary.
-            raise DataError(f"{path}: damaged tokenizer ({_first_line(error)}); {_REMEDY}") from error
+            raise DataError(f"{path}: damaged tokenizer ({first_line(error)}); {_REMEDY}") from error
         if tree.get("fingerprint") != tokenizer.fingerprint:
             raise DataError(f"{path}: damaged tokenizer (its contents do not match its fingerprint); {_REMEDY}")
         return tokenizer
@@ -111,10 +119,18 @@ class Tokenizer:
 
 _MODELS: dict[str, type[SubwordModel]] = {"bpe": BpeModel, "unigram": UnigramModel, "words": WordModel}
 _REMEDY = "copy the file again from the run it belongs to, or train again"
-MAX_VOCAB = 1_000_000
-"""Maximum number of tokens, which take 300 MB of memory."""
-_FILE = FileKind(32 * MEBIBYTE, _REMEDY)
-"""A vocabulary of 250,000 tokens takes 20 MiB."""
+MAX_FILE = 64 * MEBIBYTE
+"""Bytes of a file; a vocabulary of 250,000 tokens with its merges takes 30 MiB."""
+_FILE = FileKind(MAX_FILE, _REMEDY)
+
+
+def _require_trained(config: TokenizerConfig) -> TrainedTokenizerConfig:
+    if isinstance(config, ImportedTokenizerConfig):
+        raise ConfigError(
+            "tokenizer.kind = imported: an imported tokenizer comes with its model. Start from an imported run by "
+            "init_from, or leave the kind out."
+        )
+    return config
 
 
 def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> _Tree:
@@ -122,11 +138,16 @@ def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> 
 
 
 def _language_to_json(language: LanguageTokenizer) -> _Tree:
+    if isinstance(language, ImportedTokenizer):
+        return {"imported": imported_to_json(language)}
+    assert isinstance(language, SubwordTokenizer), "tokenizers are trained or imported"
     (kind,) = (kind for kind, model in _MODELS.items() if isinstance(language.model, model))
     return {"normalizer": asdict(language.normalizer), "model": {"kind": kind, **asdict(language.model)}}
 
 
 def _language_from_json(tree: _Tree) -> LanguageTokenizer:
+    if "imported" in tree:
+        return imported_from_json(tree["imported"])
     normalizer = TypeAdapter(TextNormalizer).validate_python(tree["normalizer"])
     kind, fields = tree["model"]["kind"], {name: value for name, value in tree["model"].items() if name != "kind"}
     if kind not in _MODELS:
@@ -137,9 +158,4 @@ def _language_from_json(tree: _Tree) -> LanguageTokenizer:
     if vocab[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS or len(set(vocab)) != len(vocab):
         raise ValueError("the vocabulary lacks its special tokens or holds a token twice")
     model: SubwordModel = TypeAdapter(_MODELS[kind]).validate_python(fields)
-    return LanguageTokenizer(model, normalizer)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return shorten_text(text.splitlines()[0], 200) if text else type(error).__name__
+    return SubwordTokenizer(model, normalizer)

@@ -13,7 +13,7 @@ from tokenizers import Regex, models, pre_tokenizers, trainers
 from dragoman.data.tokenizers.config import (
     BpeConfig,
     CharacterConfig,
-    TokenizerConfig,
+    TrainedTokenizerConfig,
     UnigramConfig,
     WordConfig,
     reserved_tokens,
@@ -62,7 +62,7 @@ _SENTENCEPIECE_OPTIONS: dict[str, Any] = {
 }
 
 
-def train_model(texts: Texts, config: TokenizerConfig) -> SubwordModel:
+def train_model(texts: Texts, config: TrainedTokenizerConfig) -> SubwordModel:
     """Train on texts; `texts` is called once per pass. Raises DataError if there is no text."""
     normalizer = config.normalizer()
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import assert_never
 
 from dragoman.data.tokenizers.config import BpeConfig, TokenizerConfig, WordConfig
-from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
+from dragoman.data.tokenizers.subword_tokenizer import SubwordTokenizer
 from dragoman.data.tokenizers.tokenizer_pair import Pairs, Tokenizer
 from dragoman.data.tokenizers.trainers import Texts, count_words
 from dragoman.data.tokenizers.vocabulary import BpeModel, SubwordModel, UnigramModel, WordModel
@@ -31,17 +31,19 @@ def extend_vocab(tokenizer: Tokenizer, pairs: Pairs, *, num_tokens: int) -> Toke
     if not num_tokens:
         return tokenizer
 
-    def extend(texts: Texts, side: int) -> LanguageTokenizer:
+    def extend(texts: Texts, side: int) -> SubwordTokenizer:
         language = (tokenizer.source, tokenizer.target)[side]
+        if not isinstance(language, SubwordTokenizer):
+            raise ConfigError("extend_vocabulary: the vocabulary of an imported model cannot be extended; leave it out")
         normalizer = language.normalizer
         words = count_words(map(normalizer.normalize_and_escape, texts()), normalizer)
-        return LanguageTokenizer(_extend_model(language, words, num_tokens, tokenizer.config), normalizer)
+        return SubwordTokenizer(_extend_model(language, words, num_tokens, tokenizer.config), normalizer)
 
     return Tokenizer.from_sides(pairs, tokenizer.config, extend, shared=tokenizer.shared)
 
 
 def _extend_model(
-    language: LanguageTokenizer, words: Mapping[str, int], num_tokens: int, config: TokenizerConfig
+    language: SubwordTokenizer, words: Mapping[str, int], num_tokens: int, config: TokenizerConfig
 ) -> SubwordModel:
     match language.model:
         case BpeModel(vocab=vocab, merges=merges):
@@ -49,7 +51,7 @@ def _extend_model(
             if not isinstance(config, BpeConfig):
                 return with_characters
             room = num_tokens - (len(with_characters.vocab) - len(vocab))
-            extended = LanguageTokenizer(with_characters, language.normalizer)
+            extended = SubwordTokenizer(with_characters, language.normalizer)
             return _add_merges(with_characters, words, extended, room, min_frequency=config.min_frequency)
         case WordModel(vocab=vocab):
             min_frequency = config.min_frequency if isinstance(config, WordConfig) else 1
@@ -75,7 +77,7 @@ def _new_characters(vocab: Iterable[str], words: Mapping[str, int], *, limit: in
 
 
 def _add_merges(
-    model: BpeModel, words: Mapping[str, int], language: LanguageTokenizer, room: int, *, min_frequency: int
+    model: BpeModel, words: Mapping[str, int], language: SubwordTokenizer, room: int, *, min_frequency: int
 ) -> BpeModel:
     """Add the merges that byte pair encoding would learn next on these words, most frequent pair first."""
     counts = _PairCounts(language, words)
@@ -90,7 +92,7 @@ def _add_merges(
 class _PairCounts:
     """Words as tokens, and the frequency of each pair of adjacent tokens."""
 
-    def __init__(self, language: LanguageTokenizer, words: Mapping[str, int]) -> None:
+    def __init__(self, language: SubwordTokenizer, words: Mapping[str, int]) -> None:
         self._word_counts = list(words.values())
         self._words = [list(_mergeable_tokens(language, word)) for word in words]
         self._counts: Counter[Pair] = Counter()
@@ -133,7 +135,7 @@ class _PairCounts:
                 heappush(self._queue, (-self._counts[pair], self._ids[pair[0]], self._ids[pair[1]], pair))
 
 
-def _mergeable_tokens(language: LanguageTokenizer, word: str) -> Iterator[str]:
+def _mergeable_tokens(language: SubwordTokenizer, word: str) -> Iterator[str]:
     """Yield the tokens of a word; byte and unknown tokens are empty, because they cannot be merged."""
     for index in language.encode_word(word):
         token = language.model.vocab[index]
