@@ -37,6 +37,18 @@ VERBS: Mapping[str, tuple[str, ...]] = {
     ),
     "generate": ("generate", "{hostile}", "--prompt", "two", "--max-new-tokens", "3"),
     "classify": ("classify", "{hostile}", "--text", "{text}"),
+    "answer": ("answer", "{hostile}", "--question", "after dogs", "--context", "{text}"),
+    "ensemble": ("translate", "{valid}/run", "--ensemble", "{hostile}", "--text", "{text}"),
+    "bench": ("bench", "{hostile}", "--batch", "1", "--beam", "1", "--tokens", "2", "--rounds", "1"),
+    "analyse": (
+        *("analyse", "{hostile}", "--source", "{valid}/train.en", "--reference", "{valid}/train.de"),
+        *("--out", "analysis.html"),
+    ),
+    "distill": ("distill", "{hostile}", "--source", "{valid}/train.en", "--out", "pairs"),
+    "plan": (
+        *("plan", "--init-from", "{hostile}", "--source", "{valid}/train.en", "--target", "{valid}/train.de"),
+        *("--max-steps", "2", "--batch-tokens", "211"),
+    ),
     "prepared": (
         "train",
         *("--prepared", "{hostile}", "--out", "new", "--max-steps", "2", "--set", "model.d_model=16"),
@@ -74,15 +86,28 @@ class Case:
         self.alteration(next(iter(sorted(hostile.glob(self.file)))))
 
 
+def choose(alterations: Mapping[str, Alteration], *names: str) -> Mapping[str, Alteration]:
+    """Return the alterations of these names."""
+    return {name: alterations[name] for name in names}
+
+
 CHECKPOINT = "checkpoints/000000009"
 JSON = {**ANY_FILE, **ANY_TEXT, **ANY_JSON, **JSON_VALUES}
 TENSORS = {**ANY_FILE, **LONGER, **ANY_TENSORS}
 YAML = {**ANY_FILE, **ANY_TEXT, **ANY_YAML}
 TEXT = {**ANY_FILE, **ANY_TEXT}
 COLUMN = {**ANY_FILE, **LONGER}
-CACHED = {name: JSON[name] for name in ("cut off", "noise", "a pickle", "not UTF-8", "null", "every value NaN")} | {
-    name: ANY_FILE[name] for name in ("a pipe", "a device", "a link outside", "100 GiB of zeros", "compressed zeros")
-}
+SOME_FILE = choose(ANY_FILE, "a pipe", "a link outside", "100 GiB of zeros", "cut off", "a pickle", "compressed zeros")
+SOME_JSON = SOME_FILE | choose(JSON, "noise", "not UTF-8", "null", "every value 2^63", "every value a path outside")
+SOME_YAML = SOME_FILE | choose(
+    YAML, "noise", "doubling aliases", "an object of Python", "a list", "a base of 400 digits"
+)
+SOME_TENSORS = SOME_FILE | choose(
+    *(TENSORS, "noise", "with seven more bytes", "a header of 2^63 bytes", "120,000 tensors", "the format object"),
+    *("a shape of 2^40", "other names", "a tensor less", "a flipped bit", "NaN as numbers"),
+)
+"""Alterations that take a code path of their own, for files whose readers other rows cover in full."""
+CACHED = choose(JSON, "a pipe", "a link outside", "100 GiB of zeros", "not UTF-8", "null", "every value NaN")
 SETTINGS: Mapping[str, Alteration] = {
     f"{key} is {str(value)[:24]!r}": setting(key, value)
     for key, values in {
@@ -111,6 +136,8 @@ SETTINGS: Mapping[str, Alteration] = {
 }
 """Alterations of settings in `config.yaml` of a translation run."""
 TRANSLATION = ("translate", "info", "inspect", "export", "score", "load", "evaluate", "init-from", "resume")
+OTHER_VERBS = ("ensemble", "bench", "analyse", "distill")
+"""Verbs that load a translation run by the code of `translate`, and differ in what they do with its errors."""
 
 TABLE: Sequence[tuple[str, str, Mapping[str, Alteration], Sequence[str]]] = [
     ("run", "config.yaml", {**YAML, **SETTINGS}, (*TRANSLATION, "compare", "prune")),
@@ -120,9 +147,15 @@ TABLE: Sequence[tuple[str, str, Mapping[str, Alteration], Sequence[str]]] = [
     ("run", "environment.json", JSON, ("info", "compare", "export")),
     ("run", "scores.json", JSON, ("info", "compare", "export")),
     ("run", "README.md", TEXT, ("export", "info")),
-    ("run", f"{CHECKPOINT}/progress.json", {**JSON, **FOLDER_LINK}, ("resume",)),
-    ("run", f"{CHECKPOINT}/model.safetensors", TENSORS, ("resume",)),
-    ("run", f"{CHECKPOINT}/optimizer.safetensors", ANY_TENSORS, ("resume",)),
+    ("run", f"{CHECKPOINT}/progress.json", {**SOME_JSON, **FOLDER_LINK}, ("resume",)),
+    ("run", f"{CHECKPOINT}/model.safetensors", SOME_TENSORS, ("resume",)),
+    ("run", f"{CHECKPOINT}/optimizer.safetensors", SOME_TENSORS, ("resume",)),
+    ("run", "config.yaml", SOME_YAML, OTHER_VERBS),
+    ("run", "tokenizer.json", SOME_JSON, OTHER_VERBS),
+    ("run", "model.safetensors", SOME_TENSORS, OTHER_VERBS),
+    ("run", "config.yaml", choose(YAML, "keys of control characters"), ("plan",)),
+    ("run", "tokenizer.json", choose(JSON, "every value null"), ("plan",)),
+    ("run", "model.safetensors", choose(TENSORS, "cut off"), ("plan",)),
     ("export", "model.safetensors", TENSORS, ("translate", "info", "load", "evaluate")),
     ("export", "export.json", JSON, ("translate", "info", "load")),
     ("export", "shortlist.safetensors", TENSORS, ("shortlist",)),
@@ -130,16 +163,22 @@ TABLE: Sequence[tuple[str, str, Mapping[str, Alteration], Sequence[str]]] = [
     ("language_model", "model.safetensors", TENSORS, ("generate", "load")),
     ("classifier", "labels.json", JSON, ("classify", "load", "info")),
     ("classifier", "model.safetensors", TENSORS, ("classify", "load")),
+    ("tagger", "config.yaml", SOME_YAML, ("classify", "load")),
+    ("tagger", "labels.json", SOME_JSON, ("classify", "load")),
+    ("tagger", "model.safetensors", SOME_TENSORS, ("classify", "load")),
+    ("question_answerer", "config.yaml", SOME_YAML, ("answer", "load")),
+    ("question_answerer", "tokenizer.json", SOME_JSON, ("answer", "load")),
+    ("question_answerer", "model.safetensors", SOME_TENSORS, ("answer", "load")),
     ("prepared", "index.json", JSON, ("prepared",)),
     ("prepared", "ids/header.json", {**JSON, **FOLDER_LINK}, ("prepared",)),
-    ("prepared", "shards/00000/ids/header.json", {**JSON, **FOLDER_LINK}, ("prepared",)),
+    ("prepared", "shards/00000/ids/header.json", {**SOME_JSON, **FOLDER_LINK}, ("prepared",)),
     ("prepared", "shards/00000/ids/source.values", COLUMN, ("prepared",)),
-    ("prepared", "valid/header.json", JSON, ("prepared",)),
-    ("prepared", "valid/source.lengths", COLUMN, ("prepared",)),
+    ("prepared", "valid/header.json", SOME_JSON, ("prepared",)),
+    ("prepared", "valid/source.lengths", {**SOME_FILE, **LONGER}, ("prepared",)),
     ("prepared", "tokenizer.json", JSON, ("prepared", "tokenizer")),
     ("cache", "texts-*/summary.json", CACHED, ("cached",)),
     ("cache", "tokens-*/header.json", CACHED, ("cached",)),
-    ("cache", "tokens-*/source.values", COLUMN, ("cached",)),
+    ("cache", "tokens-*/source.values", {**SOME_FILE, **LONGER}, ("cached",)),
 ]
 """Valid folder, file, alterations, and the verbs that take turns."""
 

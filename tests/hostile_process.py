@@ -69,7 +69,8 @@ def _import_everything() -> None:
     import torch  # noqa: F401
 
     from dragoman.cli import main as cli
-    from dragoman.runs import compare, evaluate, export, inspect, load, train  # noqa: F401
+    from dragoman.profiling import decoding_benchmark  # noqa: F401
+    from dragoman.runs import auto_config, compare, evaluate, export, inspect, load, train  # noqa: F401
 
     for verb in cli.SUMMARIES:
         cli.build_command(verb)
@@ -79,6 +80,7 @@ def write_valid_folders(valid: Path) -> None:
     """Train the runs, export one, and prepare a corpus, in a second or two each."""
     write_texts(valid)
     runs = {"translation": "run", "language_modeling": "language_model", "classification": "classifier"}
+    runs |= {"tagging": "tagger", "question_answering": "question_answerer"}
     for task, name in runs.items():
         (valid / f"{task}.yaml").write_text(yaml.safe_dump(config_of(task, valid)), encoding="utf-8")
         _succeed(valid, "train", valid / f"{task}.yaml", "--out", valid / name)
@@ -157,9 +159,16 @@ def _load(folder: Path) -> int:
     from dragoman.errors import DragomanError
     from dragoman.runs.load import load
 
+    uses: dict[str, Callable[[Any], object]] = {
+        "Translator": lambda model: model.translate(TEXT),
+        "Generator": lambda model: model.generate(TEXT),
+        "Classifier": lambda model: model.classify(TEXT),
+        "Tagger": lambda model: model.tag([TEXT.split()]),
+        "QuestionAnswerer": lambda model: model.answer("after dogs", TEXT),
+    }
     try:
-        model: Any = load(folder)
-        getattr(model, {"Translator": "translate", "Generator": "generate"}.get(type(model).__name__, "classify"))(TEXT)
+        model = load(folder)
+        uses[type(model).__name__](model)
     except DragomanError as error:
         print(f"dragoman: {error}", file=sys.stderr)
         return 2
