@@ -24,6 +24,7 @@ __all__ = [
     "GenerationWarning",
     "Generator",
     "Hypothesis",
+    "ImportResult",
     "InputWarning",
     "Message",
     "QuestionAnswerer",
@@ -40,6 +41,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "export",
+    "import_model",
     "load",
     "train",
 ]
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     )
     from dragoman.runs.evaluate import evaluate
     from dragoman.runs.export import ExportResult, export
+    from dragoman.runs.import_model import ImportResult, import_model
     from dragoman.runs.load import load
     from dragoman.runs.model_card import TrainingResult
     from dragoman.runs.train import train
@@ -83,12 +86,14 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "DragomanError": "errors",
         "ExportResult": "runs.export",
         "Hypothesis": "decoding",
+        "ImportResult": "runs.import_model",
         "RunError": "errors",
         "SamplingConfig": "decoding",
         "Score": "evaluation",
         "TrainingResult": "runs.model_card",
         "evaluate": "runs.evaluate",
         "export": "runs.export",
+        "import_model": "runs.import_model",
         "load": "runs.load",
         "train": "runs.train",
     }

@@ -27,13 +27,20 @@ def export(
     run: RunArgument,
     *,
     output_dir: OutputDir,
+    model_format: Annotated[
+        str | None,
+        typer.Option("--format", help="Format of another program.", show_default="a run folder"),
+    ] = None,
     compute_type: StoredType = "float32",
     shortlist: Annotated[bool, typer.Option("--shortlist", help="Learn a lexical shortlist.")] = False,
     source: ShortlistCorpus = None,
     target: ShortlistCorpus = None,
     sizes: dict[str, Any],
 ) -> Outcome:
-    """Write the model of a run to a folder without training state."""
+    """Write the model of a run to a folder, also for another program.
+
+    By default, the folder is used like a run and has no training state.
+    """
     from dragoman.runs.export import MEBIBYTE
     from dragoman.runs.export import export as export_run
     from dragoman.runs.folder import RunFolder, scoring_command
@@ -44,7 +51,18 @@ def export(
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are the two sides of one corpus. Give both, or neither.")
     config = shortlist and parse(ShortlistConfig, sizes, where="--shortlist")
-    result = export_run(run, output_dir, compute_type=compute_type, shortlist=config, source=source, target=target)
+    result = export_run(
+        run,
+        output_dir,
+        format=model_format,
+        compute_type=compute_type,
+        shortlist=config,
+        source=source,
+        target=target,
+    )
+    if model_format is not None:
+        size = f"{result.after / MEBIBYTE:.1f} MiB"
+        return Outcome(result.to_dict, lambda: print(f"{output_dir}: {model_format}, {compute_type}, {size}"))
     text = f"{output_dir}: {compute_type} weights, {result.after / MEBIBYTE:.1f} MiB"
     text += f" ({result.before / MEBIBYTE:.1f} MiB in the run)"
     if result.pairs is not None:

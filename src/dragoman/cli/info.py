@@ -32,7 +32,7 @@ def info(run: RunArgument) -> Outcome:
 
     folder = RunFolder(run)
     settings, tokenizer, exported = folder.read_complete_config(), folder.read_tokenizer(), folder.read_export()
-    model, result = read_model_summary(folder), folder.read_scores()
+    model, result, origin = read_model_summary(folder), folder.read_scores(), folder.read_origin()
     weight_bytes = folder.weights.stat().st_size if exported else FLOAT32_BYTES * model.parameters
     decoding = None
     if "decoding" in settings:
@@ -40,6 +40,7 @@ def info(run: RunArgument) -> Outcome:
     facts: dict[str, Any] = {
         "run": run.name,
         "task": settings.get("task", "translation"),
+        "imported_from": {key: origin[key] for key in ("format", "family", "license")} if origin else None,
         "compute_type": exported.get("compute_type", "float32"),
         "trained": folder.weights.exists(),
         "unfinished": None if folder.is_finished() else _describe_progress(folder, settings["training"]),
@@ -95,6 +96,9 @@ def _print(facts: dict[str, Any], model: ModelSummary) -> None:
         unit = "source token" if name == "encode" else "generated token and hypothesis"
         rows.append(("" if number else "cost", f"{flops / 1e6:.2f} MFLOP per {unit}"))
     console.print(build_table(("name", "value"), rows, right=("value",), header=False))
+    if (origin := facts["imported_from"]) is not None:
+        family = f" ({origin['family']})" if origin["family"] else ""
+        console.print(f"imported from {origin['format']}{family}; license: {origin['license'] or 'not named'}")
     if facts["unfinished"]:
         console.print(facts["unfinished"], soft_wrap=True)
 

@@ -48,13 +48,16 @@ SUMMARIES: Final = {
     "bench": "Measure the decoding speed of a run on this machine.",
     "info": "Describe a run: model, data, scores.",
     "prune": "Remove the least important attention heads of a run.",
-    "export": "Write the model of a run to a folder without training state.",
+    "import": "Read a model of another program and write it as a run.",
+    "export": "Write the model of a run to a folder, also for another program.",
     "distill": "Translate text with a teacher, as training data for a student.",
     "backtranslate": "Translate monolingual target text back into the source language, as training data.",
     "reproduce": "Train a recipe and compare its scores with the expected ones.",
     "data": "Prepare corpora for training.",
 }
 """The verbs and the first line of the help of each, known without an import of the verb's module."""
+MODULES: Final = {"import": "import_model"}
+"""Module and function of a verb that is a word of Python; those of all others have its name."""
 
 
 class _FlagsWithoutType:
@@ -105,13 +108,14 @@ def build_command(verb: str | None = None) -> typer.Typer:
         for name, summary in SUMMARIES.items():
             app.command(name, help=summary)(lambda: None)
         return app
-    function = getattr(import_module(f"dragoman.cli.{verb}"), verb)
+    name = MODULES.get(verb, verb)
+    function = getattr(import_module(f"dragoman.cli.{name}"), name)
     if isinstance(function, typer.Typer):
         app.add_typer(function)
     else:
         from dragoman.cli.verb_command import complete_verb
 
-        app.command(cls=Command)(complete_verb(function))
+        app.command(verb, cls=Command)(complete_verb(function))
     return app
 
 

@@ -117,8 +117,8 @@ class ExportedModel:
     weights: Mapping[str, np.ndarray]
     """Every parameter of the network by its name, in float32."""
     tokenizer: Tokenizer
-    decoding: DecodingConfig
     max_length: int
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
     origin: Origin | None = None
     """Where an imported model came from, without files; None for a model trained here."""
     chat_template: Mapping[str, Any] | None = None

@@ -31,8 +31,8 @@ PARTNERS: Mapping[str, Partner] = {}
 """Partner by the name of its format."""
 
 
-def recognize_format(source: Path, name: str | None = None) -> str:
-    """Return the name of the format of a file or folder, which is `name` if it is given.
+def recognize_format(source: Path, name: str | None = None) -> Partner:
+    """Return the format of a file or folder, which is that of a `name` if it is given.
 
     Raises ConfigError for an unknown name, and DataError if no format, or several formats, match the files.
     """
@@ -43,16 +43,16 @@ def recognize_format(source: Path, name: str | None = None) -> str:
         raise DataError(f"{source}: does not exist. {f'Did you mean {near}?' if near else 'Give a file or folder.'}")
     found = [name for name, partner in PARTNERS.items() if partner.recognizes(source)]
     if len(found) == 1:
-        return found[0]
+        return PARTNERS[found[0]]
     what = f"could be of several formats ({', '.join(found)})" if found else "has no format that dragoman reads"
     raise DataError(f"{source}: {what}. Name its format with --format: {', '.join(PARTNERS)}.")
 
 
-def require_format(name: str, *, writes: bool = False) -> str:
-    """Return the name of a format. Raises ConfigError if there is none, or with `writes` if it is only read."""
-    known = [name for name, partner in PARTNERS.items() if partner.write is not None or not writes]
+def require_format(name: str, *, writes: bool = False) -> Partner:
+    """Return the format of a name. Raises ConfigError if there is none, or with `writes` if it is only read."""
+    known = {name: partner for name, partner in PARTNERS.items() if partner.write is not None or not writes}
     if name in known:
-        return name
-    near = nearest(name, known)
-    problem = "is only read" if name in PARTNERS else "does not exist"
-    raise ConfigError(f"format = {name} {problem}. {f'Did you mean {near[0]}?' if near else f'Known: {known}.'}")
+        return known[name]
+    near, problem = nearest(name, known), "is only read" if name in PARTNERS else "does not exist"
+    remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known) or 'none'}."
+    raise ConfigError(f"format = {name} {problem}. {remedy}")

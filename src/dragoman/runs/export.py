@@ -19,6 +19,7 @@ from dragoman.models.weight_quantization import ComputeType, load_arrays, quanti
 from dragoman.models.weight_storage import parameter_shapes
 from dragoman.profiling.memory_and_time_estimate import build_meta_model
 from dragoman.runs.config import CORPUS_PATH_KEYS, map_paths
+from dragoman.runs.export_format import write_format
 from dragoman.runs.folder import RunFolder, scoring_command
 from dragoman.runs.load import open_run
 from dragoman.runs.model_card import SCORES_HEADING, describe_model, usage_section
@@ -41,14 +42,17 @@ class ExportResult:
     before: int
     """Bytes of the weights of the run."""
     after: int
-    """Bytes of the exported weights."""
+    """Bytes of the exported weights; of all files in the format of another program."""
     pairs: int | None = None
     """Pairs that the shortlist was built from."""
+    format: str | None = None
+    """Format of another program; None for an exported run."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the output of `dragoman export --json`."""
         return {
             "path": str(self.path),
+            "format": self.format,
             "compute_type": self.compute_type,
             "shortlist_pairs": self.pairs,
             "bytes": {"run": self.before, "export": self.after},
@@ -59,6 +63,7 @@ def export(
     run: str | Path,
     output_dir: str | Path,
     *,
+    format: str | None = None,  # noqa: A002  # the name of the option
     compute_type: ComputeType = "float32",
     shortlist: ShortlistConfig | bool = False,
     source: str | Path | None = None,
@@ -66,10 +71,11 @@ def export(
 ) -> ExportResult:
     """Write the model of a finished run to a new folder, without training state.
 
-    `dragoman.load` accepts the folder like a run. Weights have the given compute type, of which `int8` needs a quarter
-    of the space of `float32`. A `shortlist` is built from the aligned files `source` and `target`, by default from the
-    training data, which must still exist. Raises RunError if the run is unfinished or the folder exists, ConfigError if
-    the model does not support the compute type or a shortlist, and DataError if the corpus is unusable.
+    `dragoman.load` accepts the folder like a run, unless `format` names another program that reads it. Weights have the
+    given compute type, of which `int8` needs a quarter of the space of `float32`. A `shortlist` is built from the
+    aligned files `source` and `target`, by default from the training data, which must still exist. Raises RunError if
+    the run is unfinished or the folder exists, ConfigError if the model does not support the format, the compute type
+    or a shortlist, and DataError if the corpus is unusable.
     """
     folder, out = open_run(run), Path(output_dir)
     compute_type = known_word(compute_type, get_args(ComputeType))
@@ -82,7 +88,10 @@ def export(
     if source is not None and not shortlist:
         raise ConfigError("source and target have no effect without shortlist. Leave them out.")
     config = ShortlistConfig() if shortlist is True else shortlist or None
-    experiment = _read_exportable(folder, out, compute_type, shortlist=config is not None)
+    if format is not None and config is not None:
+        raise ConfigError("A shortlist is learned for dragoman's own format. Leave shortlist or format out.")
+    stored = compute_type if format is None else "float32"
+    experiment = _read_exportable(folder, out, stored, shortlist=config is not None)
     pairs = None
     with new_folder(out) as path:
         if config is not None:
@@ -92,9 +101,13 @@ def export(
                 texts = _read_training_pairs(experiment, folder)
             built, pairs = build_shortlist(texts, folder.read_tokenizer(), config)
             built.save(RunFolder(path).shortlist)
-        _write_export(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
-    before, after = (one.weights.stat().st_size for one in (folder, RunFolder(out)))
-    return ExportResult(out, compute_type, before, after, pairs)
+        if format is None:
+            _write_export(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
+        else:
+            write_format(folder, experiment, path, name=out.name, format_name=format, compute_type=compute_type)
+    weights = (file for file in out.rglob("*") if file.is_file()) if format is not None else [RunFolder(out).weights]
+    after = sum(file.stat().st_size for file in weights)
+    return ExportResult(out, compute_type, folder.weights.stat().st_size, after, pairs, format)
 
 
 def _read_exportable(folder: RunFolder, out: Path, compute_type: ComputeType, *, shortlist: bool) -> Experiment:
@@ -129,7 +142,7 @@ def _read_training_pairs(experiment: Experiment, folder: RunFolder) -> Iterator[
 def _write_export(
     export: RunFolder, run: RunFolder, experiment: Experiment, *, name: str, compute_type: ComputeType
 ) -> None:
-    run.copy_files(export, run.tokenizer, run.labels, run.environment, run.scores)
+    run.copy_files(export, run.tokenizer, run.labels, run.environment, run.scores, run.origin)
     shapes = parameter_shapes(build_meta_model(experiment, run))
     save_arrays(export.weights, quantize_weights(load_arrays(run.weights, shapes), compute_type))
     tree = experiment.model_dump(mode="json")

@@ -19,7 +19,14 @@ from dragoman.config_trees import Tree
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.data.tokenizers.tokenizer_pair import MAX_FILE
 from dragoman.errors import ConfigError, RunError, quote, shorten, shorten_text, suggest_path
-from dragoman.runs.record_schemas import ConfigRecord, EnvironmentRecord, ExportRecord, Record, ScoresRecord
+from dragoman.runs.record_schemas import (
+    ConfigRecord,
+    EnvironmentRecord,
+    ExportRecord,
+    OriginRecord,
+    Record,
+    ScoresRecord,
+)
 from dragoman.training.checkpoint_folders import checkpoint_steps
 from dragoman.untrusted_files import LINK_REMEDY, MEBIBYTE, FileKind
 from dragoman.yaml_files import RUN_CONFIG, read_yaml, to_yaml
@@ -33,6 +40,8 @@ _RECORD = FileKind(MEBIBYTE, error=RunError)
 """Environment, scores, origin and model card of a run."""
 _COPIED = FileKind(MAX_FILE, error=RunError)
 """Any of them, and the tokenizer."""
+_ORIGIN = FileKind(8 * MEBIBYTE, error=RunError)
+"""Origin of an imported model, with its settings in the other program."""
 
 
 @final
@@ -62,6 +71,7 @@ class RunFolder:
     environment = _Member("environment.json")
     scores = _Member("scores.json")
     export = _Member("export.json")
+    origin = _Member("origin.json")
     shortlist = _Member("shortlist.safetensors")
     model_card = _Member("README.md")
 
@@ -177,6 +187,8 @@ class RunFolder:
             return
         origin = self.read_export().get("run")
         what, continue_origin = "has no checkpoint to continue from", "Train"
+        if format_name := self.read_origin().get("format"):
+            what = f"is a model imported from {format_name}, which {what}"
         if origin is not None:
             what, continue_origin = f"is an exported model, which {what}", f"Continue the run {origin}, or train"
         raise RunError(f"{self.path}: {what}. {continue_origin} a new run with --init-from {quote(self.path)}.")
@@ -252,6 +264,10 @@ class RunFolder:
         """Return the compute type and origin of an exported model; an empty mapping for a run."""
         return _read_record(self.export, ExportRecord)
 
+    def read_origin(self) -> dict[str, Any]:
+        """Return the origin of an imported model; an empty mapping for a run that was trained here."""
+        return _read_record(self.origin, OriginRecord, _ORIGIN)
+
     def training_fingerprints(self) -> set[str]:
         """Return the SHA-256 of each file that the run was trained on, as far as they are recorded."""
         corpora = self.read_environment().get("corpora", [])
@@ -300,7 +316,7 @@ def _is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".tmp")
 
 
-def _read_record(path: Path, schema: type[Record]) -> dict[str, Any]:
+def _read_record(path: Path, schema: type[Record], kind: FileKind = _RECORD) -> dict[str, Any]:
     """Return the content of a JSON file with the keys of a schema; an empty mapping without the file.
 
     Raises RunError for other content, and for content that differs from its checksum.
@@ -308,12 +324,12 @@ def _read_record(path: Path, schema: type[Record]) -> dict[str, Any]:
     if not os.path.lexists(path):
         return {}
     try:
-        tree = check_json(_RECORD.read_json_object(path))
+        tree = check_json(kind.read_json_object(path))
         schema.model_validate(tree)
     except ValidationError as error:
         found = error.errors()[0]
         key = ".".join(map(str, found["loc"]))
-        raise _RECORD.damaged(path, f"{shorten_text(key)} {describe_rule(found)}") from error
+        raise kind.damaged(path, f"{shorten_text(key)} {describe_rule(found)}") from error
     except ValueError as error:
-        raise _RECORD.damaged(path, str(error)) from error
+        raise kind.damaged(path, str(error)) from error
     return tree

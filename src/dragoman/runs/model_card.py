@@ -150,7 +150,7 @@ def write_model_card(
         "## Data",
         _data_section(data),
         "## Model",
-        f"{model}; {_describe_vocabulary(data.tokenizer)}.",
+        f"{model}; {describe_vocabulary(data.tokenizer)}.",
         f"Trained for {counted(result.steps, 'steps')} on {counted(result.tokens, task.loss_unit)} in "
         f"{result.seconds / 60:.1f} "
         f"minutes; the weights are: {result.selected}, selected on the validation set.",
@@ -243,7 +243,8 @@ def _describe_training(folder: RunFolder) -> str:
     return f"Settings: {', '.join(facts)}. {rest}"
 
 
-def _describe_vocabulary(tokenizer: Tokenizer) -> str:
+def describe_vocabulary(tokenizer: Tokenizer) -> str:
+    """Return a phrase such as `8,000 bpe tokens`."""
     kind = tokenizer.config.kind
     if tokenizer.shared:
         return f"{len(tokenizer.source):,} {kind} tokens"

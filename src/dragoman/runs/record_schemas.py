@@ -51,6 +51,29 @@ class ExportRecord(Record):
     compute_type: str | None = None
 
 
+class _Order(Record):
+    size: int
+    pad: int | None
+    unk: int | None
+    bos: int | None
+    eos: int | None
+    mask: int | None
+
+
+class OriginRecord(Record):
+    """Schema of origin.json, the origin of an imported model."""
+
+    format: str
+    family: str | None
+    version: str | None
+    license: str | None
+    orders: dict[str, _Order]
+    files: list[_Corpus]
+    documents: dict[str, Any]
+    number_formats: dict[str, str]
+    self_check: dict[str, Any]
+
+
 class _Model(Record):
     kind: str
 

@@ -273,6 +273,12 @@ CASES = {
     "prune lm --source train.en --target train.de --out new": ("dragoman generate lm",),
     "prune translator --source train.en --target train.de --out new --pairs 0": ("--pairs 0",),
     # export
+    "import folder": ("--output-dir",),
+    "import nowhere --out new": ("nowhere", "does not exist"),
+    "import folder --out new": ("folder", "--format"),
+    "import folder --out translator": ("translator", "exists"),
+    "import folder --out new --format nothing": ("nothing", "does not exist"),
+    "export translator --out new --format nothing": ("nothing", "does not exist"),
     "export translator": ("--output-dir",),
     "export nowhere --out new": ("nowhere",),
     "export unfinished --out new": ("--resume unfinished",),

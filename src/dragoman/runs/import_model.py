@@ -1,0 +1,239 @@
+"""Import: write the model of another program as a run folder, and check it."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import torch
+
+from dragoman.atomic_files import new_folder, write_atomically
+from dragoman.checksums import to_checked_json
+from dragoman.config_trees import Tree
+from dragoman.data.fingerprints import file_fingerprint
+from dragoman.errors import TextWarning
+from dragoman.inference.generator import Generator
+from dragoman.inference.translator import Translator
+from dragoman.interop.imported_model import ImportedModel, ImportOptions, NetworkConfig, network_shapes
+from dragoman.interop.recognize_format import recognize_format
+from dragoman.interop.self_check import LogitsCheck, check_logits
+from dragoman.models.config import EncoderOnlyConfig
+from dragoman.models.weight_quantization import save_arrays
+from dragoman.models.weight_validation import check_shapes, check_values
+from dragoman.number_words import counted
+from dragoman.runs.config import parse_experiment
+from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import load
+from dragoman.runs.model_card import collect_environment, describe_model, describe_vocabulary, usage_section
+from dragoman.tasks.config import Experiment
+from dragoman.tasks.factory import build_task
+from dragoman.tasks.task import TaskDescription
+
+if TYPE_CHECKING:
+    from dragoman.runs.load import LoadedModel
+
+SAMPLE_TEXT = "This is a test."
+"""Text that the self-check translates or continues."""
+SAMPLE_TOKENS = 20
+
+
+@final
+@dataclass(frozen=True)
+class ImportResult:
+    """Imported model, and the self-check."""
+
+    path: Path
+    format: str
+    task: str
+    model: str
+    """The network in words."""
+    parameters: int
+    tensors: Mapping[str, Any]
+    """Number of tensors `used`, the reason for each one `left_over`, and the value of each one `filled` here."""
+    logits: LogitsCheck | None
+    """Comparison with the other program; None where it is not installed."""
+    sample: tuple[str, str] | None
+    """A text and its translation or continuation; None for a model without inference of its own."""
+    notes: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Return the self-check in words."""
+        left, filled = self.tensors["left_over"], self.tensors["filled"]
+        lines = [f"tensors: {self.tensors['used']:,} used, {len(left)} left over, 0 missing"]
+        lines += [f"left over: {name}, {reason}" for name, reason in left.items()]
+        lines += [f"added here: {name}, all {value:g}" for name, value in filled.items()]
+        lines.append(self.logits.describe() if self.logits else "logits: not compared, the other program is not here")
+        if self.sample is not None:
+            lines.append(f"sample: {self.sample[0]!r} gives {self.sample[1]!r}")
+        return [*lines, *(f"note: {note}" for note in self.notes)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the output of `dragoman import --json`."""
+        tree = asdict(self) | {"path": str(self.path), "notes": list(self.notes)}
+        return tree | {
+            "sample": None if self.sample is None else dict(zip(("text", "output"), self.sample, strict=True))
+        }
+
+    def load(self) -> "LoadedModel":
+        """Load the model as `dragoman.load` does."""
+        return load(self.path)
+
+
+def import_model(
+    source: str | Path,
+    output_dir: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002  # the name of the option
+    source_language: str | None = None,
+    target_language: str | None = None,
+    allow_unused: Sequence[str] = (),
+) -> ImportResult:
+    """Read a model of another program and write it to a new run folder.
+
+    The folder is used like a run that was trained here: `load`, `evaluate`, `export`, and `train(init_from=…)`. It
+    records its origin, from which `export(format=…)` finds the way back.
+
+    Args:
+        source: File or folder of the model.
+        output_dir: Folder of the new run; must not exist.
+        format: Name of the format; by default it is recognized by the content of the files.
+        source_language, target_language: Default languages of a multilingual model.
+        allow_unused: Tensors that may be left out; any other one without a place in the model is an error.
+
+    Raises:
+        ConfigError: The model has a part that dragoman does not compute.
+        DataError: A file is damaged, its tensors do not fit the model, or the result differs from the other program's.
+        RunError: The folder exists.
+    """
+    folder = RunFolder(Path(output_dir))
+    folder.check_new()
+    path = Path(source)
+    partner = recognize_format(path, format)
+    options = ImportOptions(source_language, target_language, tuple(allow_unused))
+    model = partner.read(path, options)
+    experiment = parse_experiment(_settings(model), where=str(source))
+    _check_weights(model, where=str(source))
+    with new_folder(folder.path) as work:
+        files = RunFolder(work)
+        _write_model(files, model, experiment)
+        result = _describe(folder.path, model, experiment, check_logits(model), _sample(files))
+        write_atomically(files.origin, to_checked_json(_origin(model, result)))
+        card = _model_card(
+            folder.path.resolve().name, path.resolve().name, model, result, build_task(experiment).description
+        )
+        write_atomically(files.model_card, card)
+    return result
+
+
+def _settings(model: ImportedModel) -> Tree:
+    """Return the configuration of a run without a corpus."""
+    tree: Tree = {
+        "task": model.task,
+        "tokenizer": model.tokenizer.config.model_dump(mode="json"),
+        "model": model.network.model_dump(mode="json"),
+    }
+    match model.task:
+        case "translation":
+            longest = model.max_length - 1  # the end symbol does not count
+            data: Tree = {"train": None, "max_source_length": longest, "max_target_length": longest}
+            return {**tree, "data": data, "decoding": model.decoding.model_dump(mode="json")}
+        case "language_modeling":
+            data = {"kind": "text", "train": None, "context_length": model.max_length}
+            generation = model.generation.model_dump(mode="json")
+            return {**tree, "data": data, "generation": generation, "chat_template": model.chat_template}
+        case "masked_lm":
+            return {**tree, "data": {"train": None, "context_length": model.max_length}}
+
+
+def _check_weights(model: ImportedModel, *, where: str) -> None:
+    """Raise RunError if weights are not those of the network, or not finite."""
+    expected = network_shapes(model.network, **_vocabularies(model.network, model))
+    check_shapes({name: array.shape for name, array in model.weights.items()}, expected, where=where)
+    check_values(model.weights, where=where)
+
+
+def _vocabularies(network: NetworkConfig, model: ImportedModel) -> dict[str, int]:
+    masks = isinstance(network, EncoderOnlyConfig)  # the mask symbol follows the tokens
+    sides = model.tokenizer
+    return {"source_vocabulary": len(sides.source), "target_vocabulary": len(sides.target) + masks}
+
+
+def _write_model(folder: RunFolder, model: ImportedModel, experiment: Experiment) -> None:
+    """Write all files but the origin and the model card."""
+    folder.write_config(experiment)
+    model.tokenizer.save(folder.tokenizer)
+    save_arrays(folder.weights, dict(model.weights))
+    if model.shortlist is not None:
+        model.shortlist.save(folder.shortlist)
+    facts = collect_environment(device=torch.device("cpu"), seed=0, tokenizer=model.tokenizer, corpora={})
+    write_atomically(folder.environment, to_checked_json(facts))
+
+
+def _sample(folder: RunFolder) -> tuple[str, str] | None:
+    """Translate or continue a text with the model of a folder."""
+    task = folder.read_config().task
+    if task == "masked_lm":
+        return None
+    loaded: Any = load(folder.path, device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TextWarning)  # the sample itself shows that it is cut off or has unknown words
+        match loaded:
+            case Translator():
+                return SAMPLE_TEXT, loaded.translate(SAMPLE_TEXT).text
+            case Generator():
+                return SAMPLE_TEXT, loaded.generate(SAMPLE_TEXT, max_new_tokens=SAMPLE_TOKENS, temperature=0).text
+    return None
+
+
+def _describe(
+    path: Path, model: ImportedModel, experiment: Experiment, logits: LogitsCheck | None, sample: tuple[str, str] | None
+) -> ImportResult:
+    return ImportResult(
+        path=path,
+        format=model.origin.format,
+        task=model.task,
+        model=describe_model(experiment.model),
+        parameters=sum(array.size for array in model.weights.values()),
+        tensors=model.tensors.to_json(),
+        logits=logits,
+        sample=sample,
+        notes=model.notes,
+    )
+
+
+def _origin(model: ImportedModel, result: ImportResult) -> dict[str, Any]:
+    """Return the record of the origin and of the self-check."""
+    origin, check = model.origin, result.to_dict()
+    return {
+        "format": origin.format,
+        "family": origin.family,
+        "version": origin.version,
+        "license": origin.license,
+        "dragoman": version("dragoman"),
+        "orders": {side: order.to_json() for side, order in origin.orders.items()},
+        "files": [{"file": file.name, "sha256": file_fingerprint(file)} for file in origin.files],
+        "documents": dict(origin.documents),
+        "number_formats": dict(origin.number_formats),
+        "self_check": {key: check[key] for key in ("tensors", "logits", "sample", "notes")},
+    }
+
+
+def _model_card(name: str, source: str, model: ImportedModel, result: ImportResult, task: TaskDescription) -> str:
+    """Return the model card: origin, network, self-check and usage."""
+    origin = model.origin
+    kind = f"format `{origin.format}`" + (f", family `{origin.family}`" if origin.family else "")
+    terms = origin.license or "not named in its files; look at the page that the model comes from"
+    network = f"{result.model}; {describe_vocabulary(model.tokenizer)}; {counted(result.parameters, 'parameters')}."
+    parts = [
+        f"# {name}",
+        f"{'An' if task.noun[0] in 'aeiou' else 'A'} {task.noun}, imported by dragoman from `{source}` ({kind}).",
+        f"License: {terms}.",
+        "## Model",
+        network,
+        "## Self-check",
+        "\n".join(f"- {line}" for line in result.lines()),
+        usage_section(task, name),
+    ]
+    return "\n\n".join(parts) + "\n"
