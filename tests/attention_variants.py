@@ -30,6 +30,7 @@ from dragoman.nn.attention_score_functions import (
     ReducedRankConfig,
     ScaledDotConfig,
 )
+from dragoman.nn.positions.rotary import LinearScalingConfig
 from dragoman.nn.sparse.bigbird import BigBirdConfig
 from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.nn.sparse.sliding_window import SlidingWindowConfig
@@ -43,11 +44,15 @@ SCORES: dict[str, BaseModel] = {
     "cosine": CosineConfig(scale=2.0),
 }
 POSITIONS: dict[str, list[PositionsConfig]] = {
-    "sinusoidal": [SinusoidalConfig(), SinusoidalConfig(join="concatenate")],
-    "learned": [LearnedConfig(max_length=53), LearnedConfig(max_length=53, join="concatenate")],
+    "sinusoidal": [
+        SinusoidalConfig(),
+        SinusoidalConfig(join="concatenate"),
+        SinusoidalConfig(order="halves", inclusive=True, offset=2),
+    ],
+    "learned": [LearnedConfig(max_length=53), LearnedConfig(max_length=53, join="concatenate", offset=2)],
     "shaw": [ShawConfig(max_distance=3), ShawConfig(max_distance=3, values=False)],
     "t5_bias": [T5BiasConfig(num_buckets=8, max_distance=7)],
-    "rotary": [RotaryConfig(base=11.0)],
+    "rotary": [RotaryConfig(base=11.0), RotaryConfig(base=11.0, scaling=LinearScalingConfig(factor=2.0))],
     "alibi": [AlibiConfig()],
     "none": [NoPositionsConfig()],
 }

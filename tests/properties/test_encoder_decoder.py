@@ -66,6 +66,7 @@ def transformer_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
         d_model=heads * draw(st.sampled_from(sizes[1:] if heads == 1 else sizes)),
         num_heads=heads,
         num_kv_heads=key_value_heads,
+        head_size=draw(st.sampled_from([None, 2, 6])),
         d_ff=11,
         encoder_layers=draw(st.integers(1, 2)),
         decoder_layers=draw(st.integers(1, 3)),
@@ -74,6 +75,8 @@ def transformer_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
         norm=draw(st.sampled_from(["layer", "rms"])),
         norm_position=draw(st.sampled_from(["pre", "post"])),
         bias=draw(st.booleans()),
+        qkv_bias=draw(st.sampled_from([None, True, False])),
+        output_bias=draw(st.sampled_from([None, True, False])),
         positions=positions,
         attention=attention,
         scale_embedding=draw(st.booleans()),
@@ -81,6 +84,14 @@ def transformer_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
         dropout=NO_DROPOUT,
         tie_embeddings=draw(st.sampled_from(["all", "target", "none"])),
     )
+
+
+@st.composite
+def ssru_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
+    """Draw any configuration, with an SSRU in place of the decoder's self-attention."""
+    config = draw(st.one_of(transformer_configs(), tree_configs()))
+    attention = {**config.attention.model_dump(), "decoder": {}}
+    return EncoderDecoderConfig(**{**config.model_dump(), "attention": attention, "decoder_layer": "ssru"})
 
 
 @st.composite
@@ -115,9 +126,14 @@ def tree_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
     )
 
 
-CONFIGS = {"transformer": transformer_configs(), "tree": tree_configs(), "recurrent": recurrent_configs()}
+CONFIGS = {
+    "transformer": transformer_configs(),
+    "tree": tree_configs(),
+    "ssru": ssru_configs(),
+    "recurrent": recurrent_configs(),
+}
 EVERY_MODEL = pytest.mark.parametrize("kind", CONFIGS)
-TRANSFORMERS = pytest.mark.parametrize("kind", ["transformer", "tree"])
+TRANSFORMERS = pytest.mark.parametrize("kind", ["transformer", "tree", "ssru"])
 
 
 def network(config: EncoderDecoderConfig | RecurrentConfig, seed: int) -> Any:

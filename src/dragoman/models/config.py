@@ -16,6 +16,7 @@ from dragoman.nn.positions.sinusoidal import SinusoidOrder
 from dragoman.nn.sparse.factory import NOT_CAUSAL, PatternConfig
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+DecoderLayer = Literal["self_attention", "ssru"]
 CombineMode = Literal["add", "concatenate"]
 KeptHeads = tuple[tuple[int, ...], ...]
 """Indices of the remaining heads, one list per layer."""
@@ -282,6 +283,10 @@ class EncoderDecoderConfig(TransformerConfig):
     kind: Literal["encoder_decoder"] = "encoder_decoder"
     encoder_layers: PositiveInt = Field(default=6, le=MAX_LAYERS, description="number of encoder blocks")
     decoder_layers: PositiveInt = Field(default=6, le=MAX_LAYERS, description="number of decoder blocks")
+    decoder_layer: DecoderLayer = Field(
+        default="self_attention",
+        description="first sublayer of decoder blocks: self-attention, or the recurrent SSRU, whose state stays small",
+    )
     attention: EncoderDecoderAttentionConfig = EncoderDecoderAttentionConfig()
     tie_embeddings: Literal["all", "target", "none"] = Field(
         default="all", description="tie the output projection to both embeddings (all), to the target's, or to none"
@@ -295,6 +300,15 @@ class EncoderDecoderConfig(TransformerConfig):
     )
 
     @model_validator(mode="after")
+    def _check_decoder_layer(self) -> Self:
+        if self.decoder_layer == "ssru" and self.attention.decoder != SelfAttentionConfig():
+            raise ValueError(
+                "model.attention.decoder has no effect with model.decoder_layer = ssru, which takes the place of the "
+                "decoder's self-attention; leave one of them out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_scale_output(self) -> Self:
         if self.scale_output and self.tie_embeddings == "none":
             raise ValueError(
@@ -305,7 +319,8 @@ class EncoderDecoderConfig(TransformerConfig):
 
     def attentions(self) -> Iterator[AttentionRole]:
         yield AttentionRole("attention.encoder", self.attention.encoder, causal=False, layers=self.encoder_layers)
-        yield AttentionRole("attention.decoder", self.attention.decoder, causal=True, layers=self.decoder_layers)
+        if self.decoder_layer == "self_attention":
+            yield AttentionRole("attention.decoder", self.attention.decoder, causal=True, layers=self.decoder_layers)
         yield AttentionRole("attention.cross", self.attention.cross, causal=False, layers=self.decoder_layers)
 
 

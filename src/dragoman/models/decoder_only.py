@@ -15,6 +15,7 @@ from dragoman.array_types import BeamTokens, Float, Lengths, SourceIds, StepLogi
 from dragoman.models.decoder_state import DecoderState, decoder_pass, decoder_step
 from dragoman.nn.blocks import DecoderBlock
 from dragoman.nn.embedding import TokenEmbedding, Unembedding
+from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.masks import document_mask
 
 
@@ -64,7 +65,8 @@ class DecoderOnlyTransformer(nn.Module):
         position_ids = torch.arange(width, device=prompt.device)[None]
         x = self.embedding(prompt[:, :width], position_ids)
         _, layers = decoder_pass(self.blocks, x, None, mask=None, position_ids=position_ids)
-        return DecoderState(tuple(layer.shift(width - encoded) for layer in layers), encoded, beam_size=1)
+        caches = tuple(layer.shift(width - encoded) for layer in layers if isinstance(layer, KVCache))
+        return DecoderState(caches, encoded, beam_size=1)
 
     def start(self, memory: DecoderState, *, beam_size: int) -> DecoderState:
         return memory.reorder(memory.lengths.new_zeros(len(memory.lengths), beam_size))

@@ -1,8 +1,8 @@
-"""Decoding of Transformers: the key-value caches of all layers, and a pass over the decoder blocks."""
+"""Decoding of Transformers: the states of all layers, and a pass over the decoder blocks."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,14 +11,15 @@ from dragoman.array_types import BeamTokens, Bool, Int
 from dragoman.nn.attention import KeyMask, PositionIds
 from dragoman.nn.blocks import DecoderBlock, Hidden
 from dragoman.nn.embedding import TokenEmbedding
-from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.kv_cache import KVCache, LayerState
 from dragoman.nn.masks import left_padding_mask, padding_mask
 
-Layers = tuple[KVCache, ...]
+Layers = tuple[LayerState, ...]
+_L = TypeVar("_L", bound=LayerState)
 
 
-def concat_layers(layers: Layers, others: Layers, pad: Callable[[KVCache], KVCache]) -> Layers:
-    """Concatenate the rows of the caches of each layer, padded to one length."""
+def concat_layers(layers: tuple[_L, ...], others: tuple[_L, ...], pad: Callable[[_L], _L]) -> tuple[_L, ...]:
+    """Concatenate the rows of the states of each layer, padded to one length."""
     return tuple(pad(mine).concat(pad(theirs)) for mine, theirs in zip(layers, others, strict=True))
 
 
@@ -26,7 +27,7 @@ def concat_layers(layers: Layers, others: Layers, pad: Callable[[KVCache], KVCac
 class SourceMemory:
     """Keys and values of the source for each decoder layer, one row per sentence, padded at the end."""
 
-    layers: Layers
+    layers: tuple[KVCache, ...]
     lengths: Int[Tensor, " batch"]
 
     def select(self, rows: Int[Tensor, " kept"]) -> Self:
@@ -45,7 +46,7 @@ class SourceMemory:
 
 @dataclass(frozen=True)
 class DecoderState:
-    """Key-value caches, `beam_size` rows per sentence; shorter sentences are padded at the start."""
+    """States of the layers, `beam_size` rows per sentence; caches of shorter sentences are padded at the start."""
 
     layers: Layers
     lengths: Int[Tensor, " batch"]
@@ -79,7 +80,7 @@ def decoder_pass(
     position_ids: PositionIds,
     memory: SourceMemory | None = None,
 ) -> tuple[Hidden, Layers]:
-    """Return the output of the blocks and the extended caches; cross-attention requires `memory`."""
+    """Return the output of the blocks and the states after it; cross-attention requires `memory`."""
     memory_mask = None if memory is None else memory.mask()
     present = []
     for number, block in enumerate(blocks):

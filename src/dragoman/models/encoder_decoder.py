@@ -1,7 +1,7 @@
 """Encoder-decoder Transformer (Vaswani et al., 2017).
 
 Training and decoding share one decoder pass: all target positions in parallel with a causal mask, or one position of
-every hypothesis with the key-value cache of its prefix.
+every hypothesis with the state of its prefix: a key-value cache, or the cell of an SSRU.
 """
 
 from collections.abc import Iterator, Sequence
@@ -104,9 +104,7 @@ class EncoderDecoderTransformer(nn.Module):
         return self.unembedding(hidden)
 
     def start(self, memory: SourceMemory, *, beam_size: int) -> DecoderState:
-        position_ids = memory.lengths.new_zeros(len(memory.lengths) * beam_size, 0)
-        x = self.unembedding.weight.new_zeros(*position_ids.shape, self.unembedding.weight.shape[1])
-        layers = tuple(block.attention.project_keys_values(x, position_ids) for block in self.decoder)
+        layers = tuple(block.start(len(memory.lengths) * beam_size) for block in self.decoder)
         return DecoderState(layers, torch.zeros_like(memory.lengths), beam_size)
 
     def step(self, tokens: BeamTokens, memory: SourceMemory, state: DecoderState) -> tuple[StepLogits, DecoderState]:

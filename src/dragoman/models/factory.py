@@ -37,6 +37,7 @@ from dragoman.nn.positions.shaw import ShawPositions
 from dragoman.nn.positions.sinusoidal import SinusoidalPositions
 from dragoman.nn.positions.t5_bias import T5Bias
 from dragoman.nn.positions.tree import DepthEmbedding, TreeBias
+from dragoman.nn.recurrent.ssru import SSRU
 from dragoman.nn.sparse.factory import build_pattern
 
 
@@ -60,7 +61,9 @@ def build_encoder_decoder(
             for layer in range(config.encoder_layers)
         ],
         decoder=[
-            _decoder_block(config, config.attention.decoder, config.attention.cross, target_bias, layer=layer)
+            _decoder_block(
+                config, _decoder_layer(config, target_bias, layer=layer), config.attention.cross, layer=layer
+            )
             for layer in range(config.decoder_layers)
         ],
         encoder_norm=_final_norm(config),
@@ -81,7 +84,8 @@ def build_decoder_only(config: DecoderOnlyConfig, *, vocabulary: int) -> Decoder
     model = DecoderOnlyTransformer(
         embedding=_embedding(config, tokens),
         blocks=[
-            _decoder_block(config, config.attention, None, shared, layer=layer) for layer in range(config.num_layers)
+            _decoder_block(config, _masked_attention(config, config.attention, shared, layer=layer), None, layer=layer)
+            for layer in range(config.num_layers)
         ],
         norm=_final_norm(config),
         unembedding=_unembedding(config, output.weight),
@@ -188,19 +192,31 @@ def _encoder_block(
     )
 
 
-def _decoder_block(
-    config: TransformerConfig,
-    attention: SelfAttentionConfig,
-    cross: CrossAttentionConfig | None,
-    shared: PositionBias | None,
-    *,
-    layer: int,
-) -> DecoderBlock:
+def _decoder_layer(
+    config: EncoderDecoderConfig, shared: PositionBias | None, *, layer: int
+) -> MultiHeadAttention | SSRU:
+    match config.decoder_layer:
+        case "self_attention":
+            return _masked_attention(config, config.attention.decoder, shared, layer=layer)
+        case "ssru":
+            return SSRU(size=config.d_model)
+        case _:
+            assert_never(config.decoder_layer)
+
+
+def _masked_attention(
+    config: TransformerConfig, attention: SelfAttentionConfig, shared: PositionBias | None, *, layer: int
+) -> MultiHeadAttention:
     pattern = build_pattern(attention.pattern, causal=True)
-    self_attention = build_attention(config, attention, pattern, shared=shared, layer=layer)
+    return build_attention(config, attention, pattern, shared=shared, layer=layer)
+
+
+def _decoder_block(
+    config: TransformerConfig, attention: MultiHeadAttention | SSRU, cross: CrossAttentionConfig | None, *, layer: int
+) -> DecoderBlock:
     full = FullAttention(causal=False)
     return DecoderBlock(
-        attention=self_attention,
+        attention=attention,
         cross_attention=None if cross is None else build_attention(config, cross, full, layer=layer),
         feed_forward=_feed_forward(config),
         build_residual=lambda: _residual(config),

@@ -1,13 +1,35 @@
 """Key-value cache of one attention layer: of the source for all beams, or of the positions decoded so far."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.array_types import Float, Int
+
+
+@runtime_checkable
+class LayerState(Protocol):
+    """What one decoder layer keeps of each hypothesis; a row is a hypothesis."""
+
+    @property
+    def length(self) -> int:
+        """Number of cached positions."""
+        ...
+
+    def select(self, rows: Any) -> Self:
+        """Select rows in the given order; a row may occur more than once."""
+        ...
+
+    def pad(self, *, before: int = 0, after: int = 0) -> Self:
+        """Pad with positions that the masks must hide; a negative count removes positions."""
+        ...
+
+    def concat(self, other: Self) -> Self:
+        """Concatenate the rows of two states of equal length."""
+        ...
 
 
 @dataclass(frozen=True)

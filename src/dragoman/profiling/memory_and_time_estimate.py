@@ -142,9 +142,11 @@ def _linear_weights(modules: Iterable[nn.Module]) -> int:
 
 
 def _cache_growth(model: nn.Module) -> int:
-    """Return the bytes by which one step extends the keys and values; recurrent states do not grow."""
+    """Return the bytes by which one step extends the keys and values; recurrent states and SSRUs do not grow."""
     attentions = [module.attention for module in model.modules() if isinstance(module, DecoderBlock)]
-    return FLOAT32_BYTES * sum(one.key.weight.shape[0] + one.value.weight.shape[0] for one in attentions)
+    return FLOAT32_BYTES * sum(
+        one.key.weight.shape[0] + one.value.weight.shape[0] for one in attentions if one is not None
+    )
 
 
 def build_meta_model(experiment: Experiment, folder: RunFiles) -> nn.Module:

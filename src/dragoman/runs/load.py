@@ -38,7 +38,9 @@ MODEL_KEYS = {
     "decoder_only": _SHARED_KEYS | {"num_layers"},
 }
 """Keys of complete model configurations by kind; the classes cannot tell, because they import PyTorch."""
-LATER_KEYS = {"head_size", "norm_epsilon", "qkv_bias", "output_bias", "scale_output", "source_eos"}
+LATER_KEYS = {
+    *("head_size", "norm_epsilon", "qkv_bias", "output_bias", "scale_output", "decoder_layer", "source_eos"),
+}
 """Keys that the configurations of older runs lack, and whose defaults the CPU library knows."""
 LOADED_AS = {
     "translation": ("Translator", "translate"),

@@ -255,7 +255,8 @@ def describe_model(config: ModelConfig) -> str:
     """Return a phrase such as `Decoder-only Transformer, 6 layers, width 384/1536, 6 heads, learned positions`."""
     match config:
         case EncoderDecoderConfig():
-            layers = f"{config.encoder_layers} encoder and {config.decoder_layers} decoder layers"
+            cell = " SSRU" if config.decoder_layer == "ssru" else ""
+            layers = f"{config.encoder_layers} encoder and {config.decoder_layers}{cell} decoder layers"
             return f"Encoder-decoder Transformer, {layers}, {_describe_stack(config)}"
         case DecoderOnlyConfig():
             return f"Decoder-only Transformer, {config.num_layers} layers, {_describe_stack(config)}"
