@@ -33,9 +33,11 @@ _COMMON_KEYS = {
     "qkv_bias",
     "output_bias",
 }
+# Dropout has no effect here, and neither has source_eos: the caller adds end symbols to sources.
 _KEYS = {
     "encoder_decoder": _COMMON_KEYS
-    | {"encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary", "scale_output", "decoder_layer"},
+    | {"encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary"}
+    | {"scale_output", "decoder_layer", "source_eos"},
     "decoder_only": _COMMON_KEYS | {"num_layers", "vocabulary"},
 }
 

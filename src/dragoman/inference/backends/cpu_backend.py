@@ -115,7 +115,6 @@ class CpuBackend(CpuModel):
         instructions that are not available.
         """
         self.decoder_only = config["kind"] == "decoder_only"
-        network = {name: value for name, value in config.items() if name != "source_eos"}
         self._hides_source_eos = not config.get("source_eos", True)
         sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
         if self.decoder_only:
@@ -123,7 +122,7 @@ class CpuBackend(CpuModel):
         options = _environment_options()
         library = import_module(cpu_library.MODULE)
         try:
-            self._model = library.Model({**network, **sizes}, dict(weights), compute_type=compute_type, **options)
+            self._model = library.Model({**config, **sizes}, dict(weights), compute_type=compute_type, **options)
         except ValueError as error:
             raise RunError(f"{where}: the weights belong to another configuration ({error})") from error
         self.compute_type = compute_type
