@@ -7,8 +7,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, Generic, ParamSpec, Self, TypeVar, final
 
@@ -23,6 +24,7 @@ Turn = Callable[[], AbstractContextManager[Any]]
 TIME_SLICE = 0.05
 """Seconds after which a call with further steps lets others have their turn; the last step may take longer."""
 
+_held: ContextVar["_HeldTurn | None"] = ContextVar("held", default=None)
 _cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
 
 
@@ -47,6 +49,18 @@ def stop_if_cancelled() -> None:
     cancelled = _cancelled.get()
     if cancelled is not None and cancelled.is_set():
         raise CancelledError
+
+
+def hand_over() -> None:
+    """Let waiting threads have their turn before the next part of a batch, if this turn has lasted a time slice.
+
+    Raises CancelledError as `stop_if_cancelled` does.
+    """
+    stop_if_cancelled()
+    turn = _held.get()
+    if turn is not None and time.monotonic() >= turn.end:
+        turn.lock.hand_over()
+        turn.end = time.monotonic() + TIME_SLICE
 
 
 def time_slice() -> Iterator[None]:
@@ -107,11 +121,47 @@ class FairLock:
         with self._mutex:
             self._pass_on()
 
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the lock, which `hand_over` passes to waiting threads."""
+        with self:
+            before = _held.set(_HeldTurn(self, time.monotonic() + TIME_SLICE))
+            try:
+                yield
+            finally:
+                _held.reset(before)
+
+    def hand_over(self) -> None:
+        """Pass the lock, which this thread holds, to the threads that wait for it, and get it back after them.
+
+        An exception that interrupts the wait, such as that of Ctrl-C, is raised when the lock is back.
+        """
+        if not self._turns:
+            return
+        self.__exit__()
+        interruption: BaseException | None = None
+        while True:
+            try:
+                self.__enter__()
+                break
+            except BaseException as error:
+                interruption = error
+        if interruption is not None:
+            raise interruption
+
     def _pass_on(self) -> None:
         if self._turns:
             self._turns.popleft().release()
         else:
             self._held = False
+
+
+@dataclass
+class _HeldTurn:
+    """Turn of this thread, and the time at which others may have theirs."""
+
+    lock: FairLock
+    end: float
 
 
 @final

@@ -297,7 +297,7 @@ class RequestRunner:
     def turn(self) -> Iterator[None]:
         """Use the backend for one step or batch."""
         self._process.check()
-        with self._lock, self.backend.inference_mode():
+        with self._lock.turn(), self.backend.inference_mode():
             yield
 
     def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:

@@ -7,8 +7,10 @@ import time
 import pytest
 
 from dragoman.errors import TextWarning, one_warning_per_problem, warn
-from dragoman.inference.concurrent_calls import FairLock, FairQueue, run_in_thread
+from dragoman.inference.concurrent_calls import TIME_SLICE, FairLock, FairQueue, hand_over, run_in_thread
 from dragoman.inference.length_batches import run_in_batches
+from dragoman.runs.load import load, load_torch_model
+from tests.untrained_runs import finished_run
 
 
 def test_lock_is_passed_to_the_first_waiting_thread():
@@ -125,3 +127,85 @@ def test_warnings_of_a_thread_are_issued_at_the_call():
         f"{__file__}: texts[0]: 4 letters; cut them",
         f"{__file__}: texts[1]: 4 letters; cut them",
     ]
+
+
+def test_turn_is_handed_over_within_a_long_batch():
+    lock, order = FairLock(), []
+
+    def wait() -> None:
+        with lock.turn():
+            order.append("other")
+
+    other = threading.Thread(target=wait)
+    with lock.turn():
+        hand_over()  # nobody waits
+        other.start()
+        while not lock._turns:
+            time.sleep(0.001)
+        hand_over()
+        order.append("before the end of the time slice")
+        time.sleep(TIME_SLICE)
+        hand_over()
+        order.append("after it")
+        assert lock._held
+    other.join()
+    assert order == ["before the end of the time slice", "other", "after it"]
+    assert not lock._held
+    hand_over()  # without a turn
+
+
+def test_interrupted_hand_over_returns_with_the_lock(monkeypatch):
+    """Otherwise the block that holds the lock would release it for another thread."""
+    lock, entered = FairLock(), threading.Event()
+
+    def wait() -> None:
+        with lock:
+            entered.set()
+
+    other = threading.Thread(target=wait)
+    enter, calls = FairLock.__enter__, []
+
+    def interrupted(self: FairLock) -> None:
+        calls.append(self)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        enter(self)
+
+    with lock:
+        other.start()
+        while not lock._turns:
+            time.sleep(0.001)
+        monkeypatch.setattr(FairLock, "__enter__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lock.hand_over()
+        assert entered.is_set()
+        assert lock._held
+    other.join()
+    assert not lock._held
+
+
+@pytest.mark.parametrize("torch_backend", [False, True], ids=["cpu", "torch"])
+def test_small_call_does_not_wait_for_a_large_batch_of_scores(tmp_path, monkeypatch, torch_backend):
+    """The large call scores one batch, whose parts last longer than a time slice each."""
+    run, parts = finished_run(tmp_path / "run").path, []
+    translator = (load_torch_model if torch_backend else load)(run, device="cpu", batch_tokens=10_000)
+    first_part = threading.Event()
+    part = "_score_rows" if torch_backend else "step"
+    compute = getattr(type(translator.backend), part)
+
+    def slow(self, *args, **options):
+        if threading.current_thread() is large:
+            parts.append(None)
+            first_part.set()
+            time.sleep(1.2 * TIME_SLICE)
+        return compute(self, *args, **options)
+
+    monkeypatch.setattr(type(translator.backend), part, slow)
+    texts = ["two dogs play by the sea ."] * 640
+    large = threading.Thread(target=translator.score, args=(texts, texts))
+    large.start()
+    first_part.wait()
+    translator.score(["two dogs"], ["zwei Hunde"])
+    parts_before = len(parts)
+    large.join()
+    assert parts_before <= 3 < len(parts)

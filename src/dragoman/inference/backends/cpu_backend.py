@@ -24,6 +24,7 @@ from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.decoding.search_base import RowBatch
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference.backends.protocol import InferenceBackend, Sources, TokenIds
+from dragoman.inference.concurrent_calls import hand_over
 from dragoman.models.protocols import EnsembleParts, LastTokens, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.models.weight_quantization import ComputeType
@@ -91,6 +92,7 @@ class CpuModel(InferenceBackend[Any, Any]):
         state = self.start(memory, beam_size=1)
         tokens = pad_ids(inputs)
         for position in range(tokens.shape[1]):
+            hand_over()
             logits, state = self.step(tokens[:, position : position + 1], memory, state)
             yield logits[:, 0]
 

@@ -26,8 +26,12 @@ from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.decoding.torch_logits_operations import TorchOperations, top_k_tokens
 from dragoman.inference.backends.protocol import Sources, TokenIds
+from dragoman.inference.concurrent_calls import hand_over
 from dragoman.models.protocols import LastTokens, TopK, needs_source_features, source_arguments
 from dragoman.models.special_symbols import EOS, PAD
+
+TURN_TOKENS = 512
+"""Tokens, padding included, that a CPU scores at once, so that other calls wait for fractions of a second."""
 
 
 @contextmanager
@@ -127,6 +131,18 @@ class TorchBackend:
 
     def score(
         self, sources: Sources, targets: Sources, *, penalty: LengthPenalty, source_features: Sequence[Heads] = ()
+    ) -> list[Hypothesis]:
+        longest = max(map(len, (*sources, *targets)), default=0) + 1
+        count = max(1, TURN_TOKENS // longest) if self.device.type == "cpu" else len(sources)
+        found: list[Hypothesis] = []
+        for first in range(0, len(sources), count):
+            hand_over()
+            rows = slice(first, first + count)
+            found += self._score_rows(sources[rows], targets[rows], penalty, source_features[rows])
+        return found
+
+    def _score_rows(
+        self, sources: Sources, targets: Sources, penalty: LengthPenalty, source_features: Sequence[Heads]
     ) -> list[Hypothesis]:
         if self._decoder_only:
             return self._score_continuations(sources, targets, penalty)
