@@ -12,6 +12,7 @@ from torch import nn
 from dragoman.models.config import (
     AlibiConfig,
     CrossAttentionConfig,
+    DecoderLayer,
     DecoderOnlyConfig,
     EncoderDecoderAttentionConfig,
     EncoderDecoderConfig,
@@ -113,14 +114,19 @@ def seq2seq_configs(draw: st.DrawFn) -> EncoderDecoderConfig:
     stack = draw(stacks())
     encoder_layers, decoder_layers = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 3]))
     tie_embeddings: Literal["all", "target", "none"] = draw(st.sampled_from(["all", "target", "none"]))
+    decoder_layer: DecoderLayer = draw(st.sampled_from(["self_attention", "ssru"]))
+    decoder = SelfAttentionConfig()
+    if decoder_layer == "self_attention":
+        decoder = SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers)))
     return of_kind(
         EncoderDecoderConfig,
         **stack,
+        decoder_layer=decoder_layer,
         encoder_layers=encoder_layers,
         decoder_layers=decoder_layers,
         attention=EncoderDecoderAttentionConfig(
             encoder=SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, encoder_layers))),
-            decoder=SelfAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers))),
+            decoder=decoder,
             cross=CrossAttentionConfig(score=draw(scores), kept_heads=draw(kept_heads(stack, decoder_layers))),
         ),
         tie_embeddings=tie_embeddings,

@@ -78,6 +78,11 @@ void check_positions(const ModelConfig& config) {
 
 }  // namespace
 
+PositionKind ModelConfig::decoder_positions() const {
+    bool is_vector = positions == PositionKind::sinusoidal || positions == PositionKind::learned;
+    return ssru && !is_vector ? PositionKind::none : positions;
+}
+
 std::size_t ModelConfig::total_kv_heads(const KeptHeads& kept, std::size_t layers) const {
     std::size_t heads = kept.empty() ? layers * num_kv_heads : 0;
     for (const std::vector<std::size_t>& kept_heads : kept) heads += kept_heads.size() / queries_per_kv_head();

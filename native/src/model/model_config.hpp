@@ -56,6 +56,8 @@ struct ModelConfig {
     bool tie_source_embedding = true, tie_output_projection = true;
 
     std::size_t head_dim() const { return head_size == 0 ? d_model / num_heads : head_size; }
+    /// Positions of the decoder: a recurrent one has no attention scores, on which rotations and biases act.
+    PositionKind decoder_positions() const;
     /// Head size, padded to whole vectors.
     std::size_t head_width() const { return round_up(head_dim(), simd_width); }
     /// Query heads that share one head of keys and values (Ainslie et al., 2023).

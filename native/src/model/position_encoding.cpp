@@ -53,7 +53,7 @@ std::vector<float> rotary_rates(const ModelConfig& config) {
 
 PositionEncoding::PositionEncoding(const ModelConfig& config, bool causal, Weights& weights,
                                    const std::string& embedding, const std::string& blocks)
-    : kind_(config.positions),
+    : kind_(causal ? config.decoder_positions() : config.positions),
       d_model_(config.d_model),
       num_heads_(config.num_heads),
       head_dim_(config.head_dim()),
