@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import final
 
 from dragoman.errors import ConfigError, DataError, nearest, suggest_path
+from dragoman.interop.huggingface import partner as huggingface
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 
 
@@ -27,7 +28,13 @@ class Partner:
     """
 
 
-PARTNERS: Mapping[str, Partner] = {}
+PARTNERS: Mapping[str, Partner] = {
+    "huggingface": Partner(
+        "folder of a Hugging Face model, with config.json, weights and tokenizer",
+        huggingface.recognizes,
+        huggingface.read,
+    ),
+}
 """Partner by the name of its format."""
 
 

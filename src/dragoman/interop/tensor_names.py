@@ -58,7 +58,10 @@ class TensorPair:
 
     ours: str | tuple[str, ...]
     theirs: str | tuple[str, ...]
-    """Name, or names; none for a tensor that the other program does not have, which needs a `default`."""
+    """Name, or names; none for a tensor that the other program does not have, which needs a `default`.
+
+    A tensor that is one with another one there has no name, and the name of the other one as an alias.
+    """
     conversion: Conversion | None = None
     rows: Rows | None = None
     """Vocabulary that the rows follow, which are reordered."""
@@ -154,7 +157,11 @@ class TensorTable:
             raise ConfigError(f"{_names(unknown)}: the format has no such weights. Export the model to another format.")
         found: dict[str, np.ndarray] = {}
         for row in rows:
-            found |= _write_row(row, ours, orders or {})
+            if row.theirs or not row.aliases:
+                found |= _write_row(row, ours, orders or {})
+        for row in rows:
+            if row.aliases and not row.theirs:
+                _check_copy(row, ours, found, orders or {})
         return found
 
     def _account_left_over(
@@ -298,6 +305,18 @@ def _write_row(row: _Row, ours: Mapping[str, np.ndarray], orders: Orders) -> dic
         name: np.ascontiguousarray(piece if conversion is None else conversion.to_theirs(piece))
         for name, piece in zip(row.theirs, pieces, strict=True)
     }
+
+
+def _check_copy(row: _Row, ours: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], orders: Orders) -> None:
+    """Raise ConfigError if a tensor of ours that has no foreign name of its own differs from its written copy."""
+    whole, order = ours[row.ours[0]], _order(row, orders)
+    theirs = whole if order is None else order.restore(whole)
+    for alias in row.aliases:
+        if alias in found and not np.array_equal(theirs, found[alias]):
+            raise ConfigError(
+                f"{_names(row.ours)} and {alias} are one tensor in the format, and differ since a training here. "
+                "Export the model to another format."
+            )
 
 
 def _order(row: _Row, orders: Orders) -> VocabularyOrder | None:

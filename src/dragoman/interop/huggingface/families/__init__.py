@@ -1,0 +1,1 @@
+"""Families of models: how each maps its configuration, and the names of its tensors."""

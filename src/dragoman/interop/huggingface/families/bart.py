@@ -1,0 +1,227 @@
+"""Families of BART's layout: Marian, BART, mBART, M2M100 with NLLB, and Pegasus.
+
+They share the names of their tensors and differ in norms and positions:
+
+| family  | norm | norm of the embedding | positions |
+|---------|------|-----------------------|-----------|
+| marian  | post | no  | sinusoidal, sines first, rates $10000^{-i/T}$ |
+| bart    | post | yes | learned, after two unused rows |
+| mbart   | pre  | yes | learned, after two unused rows |
+| m2m_100 | pre  | no  | sinusoidal, sines first, rates $10000^{-i/(T-1)}$, from position 2 |
+| pegasus | pre  | no  | as Marian |
+
+Sources: `modeling_*.py` and `configuration_*.py` of transformers 5, whose defaults apply to keys that a file lacks.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from dragoman.interop.huggingface.foreign_config import ForeignConfig
+from dragoman.interop.huggingface.seq2seq import Seq2SeqFamily
+from dragoman.interop.tensor_names import SINGLE_ROW, LeftOver, TensorPair, TensorTable
+from dragoman.models.config import DropoutConfig, EncoderDecoderConfig, LearnedConfig, SinusoidalConfig
+from dragoman.nn.feed_forward import ActivationName
+from dragoman.nn.positions.sinusoidal import sinusoidal_positions
+
+ACTIVATIONS: Final[Mapping[str, ActivationName]] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""Our activations by the names of transformers."""
+LEARNED_OFFSET = 2
+"""Rows of a table of learned positions before that of the first position, which fairseq reserved for padding."""
+PRE_NORM = ("mbart", "m2m_100", "pegasus")
+NORM_EMBEDDING = ("bart", "mbart")
+LEARNED = ("bart", "mbart")
+POSITIONS = "model.{}.embed_positions.weight"
+
+
+def read_network(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> EncoderDecoderConfig:
+    """Return the network of a configuration. Raises DataError for keys and values without counterpart."""
+    learned, pre_norm, norm_embedding = (family in names for names in (LEARNED, PRE_NORM, NORM_EMBEDDING))
+    for name, only in (
+        ("normalize_before", pre_norm),
+        ("add_final_layer_norm", pre_norm),
+        ("normalize_embedding", norm_embedding),
+        ("static_position_embeddings", not learned),
+        ("add_bias_logits", False),
+        ("is_decoder", False),
+        ("add_cross_attention", False),
+        ("pruned_heads", {}),
+    ):
+        config.require(name, only)
+    config.ignore("extra_pos_embeddings", "force_bos_token_to_be_generated", "use_bfloat16")
+    heads, d_ff = config.size("encoder_attention_heads", 16), config.size("encoder_ffn_dim", 4096)
+    for key, value in (("decoder_attention_heads", heads), ("decoder_ffn_dim", d_ff)):
+        if config.size(key, value) != value:
+            raise config.error(key, config.tree[key], f"{value}, as in the encoder")
+    d_model, dropout = config.size("d_model", 1024), config.number("dropout", 0.1)
+    return EncoderDecoderConfig(
+        d_model=d_model,
+        num_heads=heads,
+        d_ff=d_ff,
+        encoder_layers=config.size("encoder_layers", 12),
+        decoder_layers=config.size("decoder_layers", 12),
+        activation=read_activation(config, "activation_function", "relu" if family == "m2m_100" else "gelu"),
+        norm_position="pre" if pre_norm else "post",
+        norm_embedding=norm_embedding,
+        positions=_positions(family, config, tensors, d_model=d_model),
+        scale_embedding=config.flag("scale_embedding", family == "m2m_100"),
+        tie_embeddings=_tied(config, tensors),
+        dropout=DropoutConfig(
+            embedding=dropout,
+            residual=dropout,
+            attention=config.number("attention_dropout", 0.0),
+            feed_forward=config.number("activation_dropout", 0.0),
+        ),
+    )
+
+
+def read_activation(config: ForeignConfig, key: str, default: str) -> ActivationName:
+    """Return our name of an activation. Raises DataError if it is unknown."""
+    name = config.get(key, str, default)
+    if name not in ACTIVATIONS:
+        raise config.error(key, name, "one of " + ", ".join(ACTIVATIONS))
+    return ACTIVATIONS[name]
+
+
+def has_two_vocabularies(config: ForeignConfig) -> bool:
+    """Return whether source and target have vocabularies of their own, as some Marian models have."""
+    return not config.flag("share_encoder_decoder_embeddings", True)
+
+
+def tensor_table(family: str, network: EncoderDecoderConfig) -> TensorTable:
+    """Return the names of the tensors of a network."""
+    pairs = [*_embedding_pairs(network), *_output_pairs(family)]
+    for ours, theirs in (("encoder", "encoder"), ("decoder", "decoder")):
+        side = {"encoder": "source", "decoder": "target"}[ours]
+        stack = f"model.{theirs}"
+        pairs += _linear(f"{side}_embedding.norm", f"{stack}.layernorm_embedding")
+        pairs += _linear(f"{ours}_norm", f"{stack}.layer_norm")
+        pairs.append(TensorPair(f"{side}_embedding.positions.table.weight", POSITIONS.format(theirs)))
+        pairs += _layer_pairs(ours, f"{stack}.layers.{{layer}}")
+    return TensorTable(
+        pairs,
+        (
+            LeftOver("model.encoder.embed_positions.weight", "sinusoidal positions, which are computed"),
+            LeftOver("model.decoder.embed_positions.weight", "sinusoidal positions, which are computed"),
+            LeftOver("model.encoder.embed_positions.weights", "sinusoidal positions, which are computed"),
+            LeftOver("model.decoder.embed_positions.weights", "sinusoidal positions, which are computed"),
+            LeftOver("model.encoder.version", "version of the file"),
+            LeftOver("model.decoder.version", "version of the file"),
+        ),
+    )
+
+
+def add_prefix(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the tensors with the prefix `model.`, which files of the base model lack."""
+    if any(name.startswith("model.") for name in tensors):
+        return dict(tensors)
+    heads = ("lm_head.weight", "final_logits_bias")
+    return {name if name in heads else f"model.{name}": array for name, array in tensors.items()}
+
+
+def _positions(
+    family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray], *, d_model: int
+) -> LearnedConfig | SinusoidalConfig:
+    """Return the positions; tables that the file holds instead of Marian's sinusoids are learned positions."""
+    length = config.size("max_position_embeddings", 1024)
+    if family in LEARNED:
+        return LearnedConfig(max_length=length, offset=LEARNED_OFFSET)
+    if family == "m2m_100":
+        return SinusoidalConfig(order="halves", inclusive=True, offset=config.size("pad_token_id", 1, at_least=0) + 1)
+    computed = SinusoidalConfig(order="halves")
+    tables = [tensors[name] for name in map(POSITIONS.format, ("encoder", "decoder")) if name in tensors]
+    if all(_is_sinusoidal(table, d_model) for table in tables):
+        return computed
+    return LearnedConfig(max_length=length)
+
+
+def _is_sinusoidal(table: np.ndarray, d_model: int) -> bool:
+    if table.ndim != 2 or table.shape[1] != d_model:
+        return False
+    computed = sinusoidal_positions(torch.arange(len(table)), d_model, order="halves")
+    return bool(np.allclose(table, computed.numpy(), rtol=0, atol=1e-3))
+
+
+def _tied(config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> Any:
+    if not config.flag("tie_word_embeddings", True):
+        head, embedding = tensors.get("lm_head.weight"), tensors.get("model.decoder.embed_tokens.weight")
+        embedding = tensors.get("model.shared.weight", embedding)
+        if head is not None and embedding is not None and not np.array_equal(head, embedding):
+            return "none"
+    return "target" if has_two_vocabularies(config) else "all"
+
+
+def _embedding_pairs(network: EncoderDecoderConfig) -> list[TensorPair]:
+    source, target, shared, head = (
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
+        "model.shared.weight",
+        "lm_head.weight",
+    )
+    ours = "{}_embedding.tokens.weight".format
+    match network.tie_embeddings:
+        case "all":
+            return [TensorPair(ours("source"), shared, rows="source", aliases=(source, target, head))]
+        case "target":
+            return [
+                TensorPair(ours("source"), source, rows="source"),
+                TensorPair(ours("target"), target, rows="target", aliases=(head,)),
+            ]
+        case "none":
+            return [
+                TensorPair(ours("source"), shared, rows="source", aliases=(source,)),
+                TensorPair(ours("target"), (), rows="target", aliases=(shared, target)),
+                TensorPair("unembedding.weight", head, rows="target"),
+            ]
+
+
+def _output_pairs(family: str) -> list[TensorPair]:
+    """Return the row of the output bias, which M2M100 does not have."""
+    name = () if family == "m2m_100" else "final_logits_bias"
+    return [TensorPair("unembedding.bias", name, SINGLE_ROW, rows="output_bias", default=0.0)]
+
+
+def _layer_pairs(ours: str, theirs: str) -> list[TensorPair]:
+    block = f"{ours}.{{layer}}"
+    pairs = [
+        *_attention(f"{block}.attention", f"{theirs}.self_attn"),
+        *_linear(f"{block}.attention_residual.norm", f"{theirs}.self_attn_layer_norm"),
+        *_linear(f"{block}.feed_forward.inner", f"{theirs}.fc1"),
+        *_linear(f"{block}.feed_forward.outer", f"{theirs}.fc2"),
+        *_linear(f"{block}.feed_forward_residual.norm", f"{theirs}.final_layer_norm"),
+    ]
+    if ours == "decoder":
+        pairs += _attention(f"{block}.cross_attention", f"{theirs}.encoder_attn")
+        pairs += _linear(f"{block}.cross_attention_residual.norm", f"{theirs}.encoder_attn_layer_norm")
+    return pairs
+
+
+def _attention(ours: str, theirs: str) -> list[TensorPair]:
+    names = (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj"))
+    return [pair for own, other in names for pair in _linear(f"{ours}.{own}", f"{theirs}.{other}")]
+
+
+def _linear(ours: str, theirs: str) -> list[TensorPair]:
+    return [TensorPair(f"{ours}.{part}", f"{theirs}.{part}") for part in ("weight", "bias")]
+
+
+FAMILIES = tuple(
+    Seq2SeqFamily(name, model_class, read_network, tensor_table, rename=add_prefix)
+    for name, model_class in (
+        ("marian", "MarianMTModel"),
+        ("bart", "BartForConditionalGeneration"),
+        ("mbart", "MBartForConditionalGeneration"),
+        ("m2m_100", "M2M100ForConditionalGeneration"),
+        ("pegasus", "PegasusForConditionalGeneration"),
+    )
+)
