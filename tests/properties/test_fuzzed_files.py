@@ -16,15 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from dragoman.checksums import KEY, to_checked_json, with_checksum
+from dragoman.data.config import DataConfig
 from dragoman.data.datasets.labeled import Labels
 from dragoman.data.datasets.parallel import TextStore, TokenStore
-from dragoman.data.preprocessing.pipeline import read_index
+from dragoman.data.preprocessing import pipeline
+from dragoman.data.preprocessing.pipeline import prepare_data, read_index
 from dragoman.data.readers.conllu import read_trees
 from dragoman.data.readers.labeled import LabeledLines, LabeledTsv, read_labeled
 from dragoman.data.readers.line_reader import read_lines
@@ -36,16 +39,17 @@ from dragoman.data.readers.tagged import TaggedColumns, TaggedJsonl, read_tagged
 from dragoman.data.shortlist import Shortlist
 from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer, WordConfig
 from dragoman.errors import DragomanError
-from dragoman.models.weight_storage import load_tensors
+from dragoman.models.weight_storage import load_tensors, save_tensors
 from dragoman.runs.compare import summarize_run
 from dragoman.runs.config import read_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.safetensors_files import WEIGHTS, read_arrays
-from dragoman.training.checkpoint import CheckpointStore, Progress
+from dragoman.training.checkpoint import SHARDS, Checkpoint, CheckpointStore, Progress
 from tests.property_settings import FULL
 from tests.small_tasks import write_texts
 from tests.untrained_runs import PAIRS, finished_run
 
+zstandard = pytest.importorskip("zstandard", reason="zstandard, the extra zstd, is not installed")
 pytestmark = pytest.mark.slow
 
 Read = Callable[[Path], object]
@@ -240,6 +244,11 @@ class Samples:
         TokenStore.build(self.folder / "tokens", [([4, 5], [6]), ([7], [8, 9])], vocab_size=19)
         TextStore.build(self.folder / "texts", [Example(*pair, line) for line, pair in enumerate(PAIRS, 1)])
         (self.folder / "checkpoints" / f"{4:09d}").mkdir(parents=True)
+        write_sharded_checkpoint(self.folder / "sharded")
+        corpus = {"kind": "files", "source": self.folder / "train.en", "target": self.folder / "train.de"}
+        settings = DataConfig.model_validate({"train": corpus, "valid_size": 5})
+        prepare_data(settings, self.folder / "cache", seed=1)
+        next((self.folder / "cache").glob("texts-*")).rename(self.folder / "cleaned")
         rows = {"source": [pair[0] for pair in PAIRS], "target": [pair[1] for pair in PAIRS]}
         pq.write_table(pa.table(rows), self.folder / "pairs.parquet")
 
@@ -279,10 +288,37 @@ def read_progress(path: Path) -> None:
     CheckpointStore(path.parents[1], keep=2).load_progress(int(path.parent.name))
 
 
+def write_sharded_checkpoint(folder: Path) -> None:
+    """Write a checkpoint with a shard of an optimizer state, without its checksum in `progress.json`."""
+    tensors = {"a": torch.ones(2, 3)}
+    CheckpointStore(folder, keep=2).save(Checkpoint(Progress(step=4), tensors, {}, None))
+    (folder / f"{4:09d}" / "optimizer.safetensors").unlink()
+    shards = folder / SHARD
+    shards.parent.mkdir()
+    save_tensors(shards, {"state.a.exp_avg": torch.ones(1, 3), "state.a.step": torch.tensor(4.0)})
+
+
+def read_shards(path: Path) -> None:
+    assert CheckpointStore(path.parents[2], keep=2).load_latest() is not None
+
+
+def read_summary(path: Path) -> None:
+    """Read the summary of cleaned texts, which a training builds again if this raises an error."""
+    summary = pipeline._read_summary(
+        pipeline._Summary,
+        path,
+        pipeline._SUMMARY_FILE,
+        format_name=pipeline._FORMAT,
+        version=pipeline._VERSION,
+    )
+    pipeline._open(path.parent, summary, {})
+
+
 def read_run(method: Callable[[RunFolder], object]) -> Read:
     return lambda path: method(RunFolder(path.parent))
 
 
+SHARD = f"{4:09d}/{SHARDS}/shard-00001-model-00001-of-00001.safetensors"
 SCORE = {"metric": "bleu", "value": 1.5, "signature": "s", "higher_is_better": True}
 MODEL = {"noun": "n", "description": "d", "unit": "u", "loss_unit": "l", "parts": {}, "flops": {}, "cache_bytes": 1}
 SCORES = {"weights": "best", "seconds": 1.0, "steps": 3, "tokens": 9, "scores": {"valid": [SCORE]}, "model": MODEL}
@@ -324,6 +360,13 @@ def json_formats(samples: Samples) -> list[Format]:
             json.loads,
             dump_checked_json,
         ),
+        Format(
+            "cleaned/summary.json",
+            (samples.folder / "cleaned" / "summary.json").read_bytes(),
+            read_summary,
+            json.loads,
+            dump_checked_json,
+        ),
         samples.json_file("index.json", lambda path: read_index(path.parent), content=INDEX),
         samples.json_file("tokens/header.json", read_store(TokenStore)),
         samples.json_file("texts/header.json", read_store(TextStore)),
@@ -339,6 +382,13 @@ def other_formats(samples: Samples) -> list[Format]:
         Format("user.yaml", config, read_experiment, yaml.safe_load, dump_yaml),
         samples.safetensors("a.safetensors", lambda path: read_arrays(path, WEIGHTS), WEIGHT, checked=False),
         samples.safetensors("b.safetensors", load_tensors, WEIGHT, checked=True),
+        Format(
+            f"sharded/{SHARD}",
+            (samples.folder / "sharded" / SHARD).read_bytes(),
+            read_shards,
+            parse_header,
+            dump_header,
+        ),
         samples.safetensors("shortlist.safetensors", Shortlist.load, SHORTLIST, checked=False),
         samples.text("tokens/source.values", read_store(TokenStore)),
         samples.text("tokens/target.lengths", read_store(TokenStore)),
@@ -349,6 +399,7 @@ def other_formats(samples: Samples) -> list[Format]:
 
 def text_formats(samples: Samples) -> list[Format]:
     compressed = {"gz": gzip.compress(PLAIN), "bz2": bz2.compress(PLAIN), "xz": lzma.compress(PLAIN)}
+    compressed["zst"] = zstandard.ZstdCompressor(write_checksum=False).compress(PLAIN)
     return [
         *(samples.text(f"a.{ending}", consume(read_lines), content) for ending, content in compressed.items()),
         samples.text("any.txt", recognize_corpus, b"a\tb\nc\td\n"),
@@ -408,7 +459,8 @@ NAMES = [
     ),
     *("texts/header.json", "squad.json", "run/config.yaml", "raw/config.yaml", "user.yaml", "a.safetensors"),
     *("b.safetensors", "shortlist.safetensors", "tokens/source.values", "tokens/target.lengths"),
-    *("texts/source.values", "texts/source.lengths", "a.gz", "a.bz2", "a.xz", "any.txt", "running.txt"),
+    *("texts/source.values", "texts/source.lengths", "a.gz", "a.bz2", "a.xz", "a.zst", "any.txt", "running.txt"),
+    *("cleaned/summary.json", f"sharded/{SHARD}"),
     *("texts.jsonl", "labeled.txt", "labeled.tsv", "tagged.txt", "tagged.jsonl", "trees.conllu", "pairs.tsv"),
     *("pairs.jsonl", "pairs.parquet", "questions.jsonl"),
 ]
