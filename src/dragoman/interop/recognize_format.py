@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import final
 
 from dragoman.errors import ConfigError, DataError, nearest, suggest_path
+from dragoman.interop.ctranslate2 import read_model, write_model
+from dragoman.interop.ctranslate2.read_model import is_ctranslate2
 from dragoman.interop.huggingface import partner as huggingface
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 
@@ -34,6 +36,7 @@ PARTNERS: Mapping[str, Partner] = {
         huggingface.recognizes,
         huggingface.read,
     ),
+    "ctranslate2": Partner("folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write),
 }
 """Partner by the name of its format."""
 

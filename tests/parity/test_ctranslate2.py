@@ -1,0 +1,144 @@
+"""Imported and exported models compute what CTranslate2 computes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dragoman.errors import DataError
+from dragoman.interop.ctranslate2 import read_model, write_model
+from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
+from dragoman.interop.self_check import check_logits
+from tests.corpora import corpora
+from tests.ctranslate2_models import WORDS, write_generator, write_translator
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="the judge of this format")
+CHECKPOINTS = corpora() / "checkpoints" / "ctranslate2-v2"
+CLOSE = 2e-5
+TRANSLATORS: dict[str, dict[str, Any]] = {
+    "computed positions": {},
+    "OPUS-MT": {
+        "pre_norm": False,
+        "tie": True,
+        "table": "sinusoidal",
+        "activation": 2,
+        "attributes": {"start_from_zero_embedding": True},
+        "config": {"decoder_start_token": "</s>", "add_source_eos": True},
+    },
+    "BART": {
+        "pre_norm": False,
+        "layernorm_embedding": True,
+        "table": "learned",
+        "activation": 3,
+        "attributes": {"scale_embeddings": False},
+        "config": {"decoder_start_token": "</s>", "layer_norm_epsilon": 1e-3},
+    },
+    "OpenNMT-py": {"table": "sinusoidal", "activation": 1},
+    "relative positions": {"with_relative_position": True, "attributes": {"scale_embeddings": False}},
+    "T5": {
+        "relative_attention_bias": True,
+        "rms_norm": True,
+        "ffn_glu": True,
+        "tie": True,
+        "activation": 1,
+        "attributes": {"scale_embeddings": False, "scale_outputs": 0.25},
+        "config": {"decoder_start_token": "<blank>"},
+    },
+}
+GENERATORS: dict[str, dict[str, Any]] = {
+    "GPT-2": {"activation": 1},
+    "Llama": {"rms_norm": True, "ffn_glu": True, "activation": 2, "rotary_dim": 0, "rotary_interleave": False},
+    "interleaved": {"rotary_dim": 4, "rotary_interleave": True, "kv_heads": 2, "rotary_base": 500.0},
+    "linear scaling": {
+        "rotary_dim": 0,
+        "rotary_interleave": False,
+        "rotary_scaling_type": 0,
+        "rotary_scaling_factor": 4,
+    },
+    "ALiBi": {"alibi": True},
+    "post-norm": {"pre_norm": False},
+}
+
+
+def import_folder(path: Path) -> ImportedModel:
+    """Import a folder; the logits equal those of CTranslate2."""
+    model = read_model.read(path, ImportOptions())
+    found = check_logits(model)
+    assert found is not None
+    assert found.max_difference < CLOSE
+    return model
+
+
+def export_again(model: ImportedModel, folder: Path, **options: Any) -> Path:
+    """Export an imported model."""
+    folder.mkdir()
+    exported = ExportedModel(
+        name="again",
+        task=model.task,
+        network=model.network,
+        weights=model.weights,
+        tokenizer=model.tokenizer,
+        max_length=model.max_length,
+        origin=model.origin,
+        **options,
+    )
+    write_model.write(exported, folder)
+    return folder
+
+
+def translations(folder: Path, **options: Any) -> Any:
+    translator = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+    sources = [["w3", "w4", "w29", "</s>"], ["w7"], ["w1", "w1", "w1", "w1", "w1"]]
+    return translator.translate_batch(
+        sources, beam_size=4, num_hypotheses=4, return_scores=True, max_decoding_length=8, **options
+    )
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_translators_equal_ctranslate2(name, tmp_path):
+    model = import_folder(write_translator(tmp_path / "model", **TRANSLATORS[name]))
+    again = export_again(model, tmp_path / "again")
+    for one, other in zip(translations(tmp_path / "model"), translations(again), strict=True):
+        assert one.hypotheses == other.hypotheses
+        assert one.scores == pytest.approx(other.scores, abs=CLOSE)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_generators_equal_ctranslate2(name, tmp_path):
+    model = import_folder(write_generator(tmp_path / "model", **GENERATORS[name]))
+    again = export_again(model, tmp_path / "again")
+    logits = [
+        np.array(ctranslate2.Generator(str(path), compute_type="float32").forward_batch([["<s>", *WORDS[5:20]]]))
+        for path in (tmp_path / "model", again)
+    ]
+    np.testing.assert_allclose(logits[0], logits[1], atol=CLOSE)
+
+
+@pytest.mark.parametrize(
+    "quantization", [None, "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_bfloat16"]
+)
+def test_number_formats_are_read_and_written(quantization, tmp_path):
+    folder = write_translator(tmp_path / "model", quantization=quantization, tie=True)
+    model = import_folder(folder)
+    again = import_folder(export_again(model, tmp_path / "again"))
+    assert again.origin.number_formats == model.origin.number_formats
+    for name, array in model.weights.items():
+        np.testing.assert_allclose(again.weights[name], array, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+def test_float32_weights_are_equal_there_and_back(tmp_path):
+    model = import_folder(write_translator(tmp_path / "model", tie=True, table="learned"))
+    back = export_again(model, tmp_path / "again")
+    one, other = (read_model.read_model_file(path / "model.bin") for path in (tmp_path / "model", back))
+    assert one.variables.keys() == other.variables.keys()
+    assert one.aliases == other.aliases
+    assert all(bool((one.variables[name] == other.variables[name]).all()) for name in one.variables)
+    for name in ("config.json", "shared_vocabulary.json"):
+        assert (tmp_path / "model" / name).read_text() == (back / name).read_text()
+
+
+def test_options_without_counterpart_are_refused(tmp_path):
+    folder = write_generator(tmp_path / "model", sliding_window=5)
+    with pytest.raises(DataError, match=r"sliding_window'? = 5 is an option that dragoman does not have"):
+        read_model.read(folder, ImportOptions())
