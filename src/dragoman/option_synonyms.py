@@ -11,6 +11,8 @@ OPTION_SYNONYMS: Final = {
     "--source": "src source-file src-file train-src train-source source-lang trainpref train-sets train-set train-file "
     "input test-src train",
     "--target": "tgt target-file tgt-file train-tgt train-target target-lang trg hypothesis output-file tgt-lang",
+    "--source-language": "source-lang src-lang",
+    "--target-language": "target-lang tgt-lang forced-bos-token forced-bos-token-id target-prefix",
     "--valid-source": "valid-src dev-source dev-src validation-source validpref valid-sets validation-file dev",
     "--valid-target": "valid-tgt dev-target dev-tgt validation-target valid-trg",
     "--text": "train-text corpus train-data sentence string train-file",

@@ -12,6 +12,7 @@ from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as, warn_of_exchanged_sides
 from dragoman.cli.options import (
     DECODING,
+    LANGUAGES,
     LOADING,
     PairsOption,
     SourceFeaturesOption,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dragoman.evaluation import Metric, Score
+    from dragoman.inference.translator import LanguageOptions
 
 
 class MetricName(StrEnum):
@@ -67,6 +69,7 @@ DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 @shared_options(LOADING, into="loading")
 @config_options(DecodingConfig, DECODING, into="decoding")
+@shared_options(LANGUAGES, into="languages")
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder that translates --source.")] = None,
     *,
@@ -75,6 +78,7 @@ def evaluate(
     source: Annotated[str | None, typer.Option(help="Source side of the test set.")] = None,
     pairs: PairsOption = None,
     source_features: SourceFeaturesOption = None,
+    languages: dict[str, str],
     loading: dict[str, Any],
     decoding: dict[str, Any],
     output: Annotated[str | None, typer.Option("--output", "-o", help="File for the translations of the run.")] = None,
@@ -93,6 +97,7 @@ def evaluate(
 
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
     options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
+    options |= languages
     _check_test_set(run, source, reference, pairs, hypothesis)
     name = _input_name(run, pairs if source is None and hypothesis is None else source, hypothesis, given(**options))
     fingerprints = dict[str, str]()
@@ -103,9 +108,8 @@ def evaluate(
             warn_of_exchanged_sides(run, source, reference[0])
         _note_training_data(run, name, fingerprints)
         features = None if source_features is None else (source_features, name)
-        outputs, made_with = _translate(
-            run, sentences, loading=loading, decoding=decoding, perturb=perturb, features=features
-        )
+        how: Any = {"loading": loading, "decoding": decoding, "languages": languages}
+        outputs, made_with = _translate(run, sentences, perturb=perturb, features=features, **how)
         if output is not None:
             text_io.write_lines(map(text_io.one_line, outputs), output, ReadWarnings())
     scores = [corpus_score(outputs, references, one) for one in metrics]
@@ -123,6 +127,7 @@ def _translate(
     *,
     loading: Mapping[str, Any],
     decoding: Mapping[str, Any],
+    languages: LanguageOptions,
     perturb: Perturbation | None,
     features: tuple[Path, str] | None,
 ) -> tuple[list[str], dict[str, Any]]:
@@ -142,13 +147,14 @@ def _translate(
     heads = None if features is None else list(read_heads(sentences, features[0], name=features[1]))
     translator = load_as(Translator, run, **loading)
     config = replace_options(translator.config, decoding, where="evaluate")
-    outputs = [best.text for best, *_ in translator.translate(sentences, config, source_features=heads)]
+    found = translator.translate(sentences, config, source_features=heads, **languages)
+    outputs = [best.text for best, *_ in found]
     messages.summarize_warnings(len(outputs))
     model = describe_backend(translator.backend)
     messages.say(f"decoding: {config.describe()}; model: {model}")
     made_with = {"run": str(run), "model": model, "decoding": config.model_dump(mode="json")}
     ensemble = list(map(str, loading.get("ensemble") or ())) or None
-    return outputs, made_with | given(ensemble=ensemble, perturb=perturb)
+    return outputs, made_with | given(ensemble=ensemble, perturb=perturb, **languages)
 
 
 def metric_configs(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:

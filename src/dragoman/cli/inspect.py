@@ -11,7 +11,14 @@ import typer
 
 from dragoman.atomic_files import WriteError, require_writable, unique_names, write_text
 from dragoman.cli import messages
-from dragoman.cli.options import RUN_DEFAULT, DeviceOption, SourceFeaturesOption, config_options
+from dragoman.cli.options import (
+    LANGUAGES,
+    RUN_DEFAULT,
+    DeviceOption,
+    SourceFeaturesOption,
+    config_options,
+    shared_options,
+)
 from dragoman.data.readers.conllu import read_heads
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError
@@ -31,6 +38,7 @@ JsonFile = Annotated[Path | None, typer.Option("--json", help="JSON file for all
 
 
 @config_options(DecodingConfig, ("beam_size",), into="decoding", default=f"{RUN_DEFAULT}; 5 for a generated text")
+@shared_options(LANGUAGES, into="languages")
 def inspect(
     models: Annotated[list[Path], typer.Argument(help="Run folders or exported models, shown side by side.")],
     *,
@@ -38,6 +46,7 @@ def inspect(
     target: Targets = None,
     question: Questions = None,
     source_features: SourceFeaturesOption = None,
+    languages: dict[str, Any],
     decoding: dict[str, int],
     max_new_tokens: Annotated[
         int, typer.Option(min=1, help="Maximum number of generated tokens; fewer if the context ends.")
@@ -62,6 +71,7 @@ def inspect(
         questions=question,
         source_features=None if source_features is None else list(read_heads(text, source_features, name="--text")),
         beam=decoding.get("beam_size"),
+        **languages,
         tokens=max_new_tokens,
     )
     names = unique_names(models)

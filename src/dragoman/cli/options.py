@@ -81,37 +81,53 @@ DECODING = (
 """Decoding options of a translator."""
 LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
+LANGUAGES = ("source_language", "target_language")
+"""Languages of a translation."""
 PARALLEL_CORPORA = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 CORPORA = (*PARALLEL_CORPORA, "text", "valid_text", "prepared")
 """Training and validation data."""
-_SHARED: Mapping[str, Any] = {
-    "device": DeviceOption,
-    "compute_type": Annotated[
-        Literal["auto", "float32", "bfloat16", "int8"] | None,
-        typer.Option(help="Number format for inference; below float32 with the CPU library.", show_default="auto"),
-    ],
-    "batch_tokens": Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum source tokens per batch, padding included.", show_default="automatic"),
-    ],
-    "ensemble": Annotated[
-        list[Path] | None,
-        typer.Option(help="Average the token probabilities with those of this run of the same tokenizer (repeatable)."),
-    ],
-} | {
-    name: Annotated[Path | None, typer.Option(*_FLAGS.get(name, ()), help=text)]
-    for name, text in {
-        "source": "Source side of the training corpus, one sentence per line; a quoted pattern for shards.",
-        "target": "Target side of the training corpus, aligned line by line.",
-        "valid_source": "Source side of the validation set.",
-        "valid_target": "Target side of the validation set.",
-        "pairs": "File with both sides, instead of --source and --target: TSV, JSON lines or Parquet.",
-        "valid_pairs": "Validation set in one file.",
-        "text": "Text corpus to train a language model on, instead of --source and --target.",
-        "valid_text": "Validation text.",
-        "prepared": "Folder written by dragoman data prepare, instead of a corpus.",
-    }.items()
-}
+_SHARED: Mapping[str, Any] = (
+    {
+        "device": DeviceOption,
+        "compute_type": Annotated[
+            Literal["auto", "float32", "bfloat16", "int8"] | None,
+            typer.Option(help="Number format for inference; below float32 with the CPU library.", show_default="auto"),
+        ],
+        "batch_tokens": Annotated[
+            int | None,
+            typer.Option(min=1, help="Maximum source tokens per batch, padding included.", show_default="automatic"),
+        ],
+        "ensemble": Annotated[
+            list[Path] | None,
+            typer.Option(
+                help="Average the token probabilities with those of this run of the same tokenizer (repeatable)."
+            ),
+        ],
+    }
+    | {
+        f"{side}_language": Annotated[
+            str | None,
+            typer.Option(
+                help=f"Language code of the {side}, for a multilingual model.", show_default="that of the run"
+            ),
+        ]
+        for side in ("source", "target")
+    }
+    | {
+        name: Annotated[Path | None, typer.Option(*_FLAGS.get(name, ()), help=text)]
+        for name, text in {
+            "source": "Source side of the training corpus, one sentence per line; a quoted pattern for shards.",
+            "target": "Target side of the training corpus, aligned line by line.",
+            "valid_source": "Source side of the validation set.",
+            "valid_target": "Target side of the validation set.",
+            "pairs": "File with both sides, instead of --source and --target: TSV, JSON lines or Parquet.",
+            "valid_pairs": "Validation set in one file.",
+            "text": "Text corpus to train a language model on, instead of --source and --target.",
+            "valid_text": "Validation text.",
+            "prepared": "Folder written by dragoman data prepare, instead of a corpus.",
+        }.items()
+    }
+)
 
 
 CORPUS_PANEL, MODEL_PANEL, SEARCH_PANEL = "Corpora", "Model and device", "Decoding"
@@ -253,8 +269,8 @@ def check_values(config: type[Config], values: Mapping[str, Any]) -> None:
 
 def shared_options(names: Iterable[str], *, into: str) -> Decorator:
     """Add options that several verbs share; the verb receives the given values as a dictionary, its argument `into`."""
-    panels = {name: MODEL_PANEL if name in LOADING else CORPUS_PANEL for name in names}
-    return _options({name: _in_panel(_SHARED[name], panel) for name, panel in panels.items()}, into=into)
+    panels = {**dict.fromkeys(LOADING, MODEL_PANEL), **dict.fromkeys(LANGUAGES, RUN_PANEL)}
+    return _options({name: _in_panel(_SHARED[name], panels.get(name, CORPUS_PANEL)) for name in names}, into=into)
 
 
 def _options(

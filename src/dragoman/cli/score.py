@@ -32,6 +32,7 @@ Overlap = Annotated[int | None, typer.Option(min=0, help="Tokens shared by conse
 
 @options.shared_options(options.LOADING, into="loading")
 @options.config_options(DecodingConfig, ("length_penalty", "length_penalty_kind"), into="ranking")
+@options.shared_options(options.LANGUAGES, into="languages")
 def score(
     run: options.RunArgument,
     *,
@@ -41,6 +42,7 @@ def score(
     ] = None,
     pairs: options.PairsOption = None,
     source_features: options.SourceFeaturesOption = None,
+    languages: dict[str, Any],
     perplexity: PerplexityFlag = False,
     documents: Annotated[Documents | None, typer.Option(help="Separator of documents.", show_default="file")] = None,
     overlap: Overlap = None,
@@ -58,7 +60,7 @@ def score(
 
     warnings, totals = ReadWarnings(), {"lines": 0, "tokens": 0, "log_prob": 0.0}
     if perplexity:
-        useless = ranking | {"ensemble": loading.get("ensemble"), "source_features": source_features}
+        useless = ranking | languages | {"ensemble": loading.get("ensemble"), "source_features": source_features}
         options.refuse(useless, "with --perplexity, which uses a language model")
         if source is not None or pairs is not None:
             options.refuse(
@@ -68,8 +70,8 @@ def score(
         read = _texts_and_prompts(source, target, pairs, documents or "file", warnings)
         generator = load_as(Generator, run, **loading)
         texts, prompts = read()
-        found = generator.perplexity(texts, prompts=prompts, overlap=overlap or 0)
-        lines = iter([_perplexity_line(found, format_)])
+        measured = generator.perplexity(texts, prompts=prompts, overlap=overlap or 0)
+        lines = iter([_perplexity_line(measured, format_)])
     else:
         options.refuse({"documents": documents, "overlap": overlap}, "without --perplexity")
         given = text_io.stream_pairs(source, target, pairs, warnings, sides=SIDES)
@@ -80,9 +82,8 @@ def score(
             given, source_features, text_of=lambda pair: pair[0], name=str(source or pairs)
         )
         config = replace_options(translator.config, ranking, where="score")
-        lines = _score_lines(
-            translator.score_stream(scored, penalty=config.penalty, source_features=features), totals, format_
-        )
+        found = translator.score_stream(scored, penalty=config.penalty, source_features=features, **languages)
+        lines = _score_lines(found, totals, format_)
     text_io.write_lines(lines, output, warnings)
     if not perplexity:
         messages.say(_describe_totals(**totals))

@@ -25,6 +25,7 @@ ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only wor
 @options.shared_options(options.LOADING, into="loading")
 @options.config_options(DecodingConfig, ("n_best",), into="returned", default="1", panel=options.RUN_PANEL)
 @options.config_options(DecodingConfig, options.DECODING, into="decoding")
+@options.shared_options(options.LANGUAGES, into="languages")
 def translate(
     run: options.RunArgument,
     *,
@@ -33,6 +34,7 @@ def translate(
     source_features: options.SourceFeaturesOption = None,
     split: Annotated[Literal["sentences"] | None, typer.Option(help="Translate sentence by sentence.")] = None,
     language: Language = None,
+    languages: dict[str, Any],
     output: options.OutputFile = "-",
     decoding: dict[str, Any],
     returned: dict[str, int],
@@ -70,7 +72,7 @@ def translate(
     )
     chunk = 1 if not text and text_io.is_typed(input_) else STREAM_CHUNK
     found = translator.translate_stream(
-        texts, config, chunk=chunk, source_features=features, split=split, language=language
+        texts, config, chunk=chunk, source_features=features, split=split, language=language, **languages
     )
     lines = text_io.json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best, scores)
     text_io.write_lines(lines, output, warnings, total=len(text) if text else text_io.count_lines(input_))

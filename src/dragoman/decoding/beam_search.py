@@ -31,7 +31,7 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.length_penalty import normalize_by_length
 from dragoman.decoding.mbr import rank_by_utility
-from dragoman.decoding.search_base import NEG_INF, RowBatch, next_tokens
+from dragoman.decoding.search_base import NEG_INF, ForcedTokens, RowBatch, next_tokens
 from dragoman.models.protocols import Backend, M, S
 from dragoman.models.special_symbols import EOS
 
@@ -74,6 +74,7 @@ class _Sentences(RowBatch, Generic[M, S]):
     ids: Int[np.ndarray, " kept"]
     lengths: Int[np.ndarray, " kept"]
     limits: Int[np.ndarray, " kept"]
+    forced: ForcedTokens
     memory: M
     state: S
     hypotheses: BeamCandidates
@@ -107,6 +108,7 @@ class BeamSearch(Generic[M, S]):
             ids,
             np.zeros_like(ids),
             limits,
+            ForcedTokens.of(starts),
             memory,
             self._model.start(memory, beam_size=beam_size),
             initial_candidates(np.array([start.token for start in starts]), beam_size),
@@ -128,7 +130,8 @@ class BeamSearch(Generic[M, S]):
         ended, cut_off = self._decide(before, candidates, longer)
         self._history.append(before.ids, before.lengths, longer)
         finished = self._finish(before, candidates, ended, cut_off)
-        after = _Sentences(before.ids, before.lengths + 1, before.limits, before.memory, state, longer, finished)
+        kept = before.limits, before.forced, before.memory
+        after = _Sentences(before.ids, before.lengths + 1, *kept, state, longer, finished)
         complete = self._complete(after)
         if self._observer is not None:
             step = SearchStep(before.ids, before.lengths, candidates, continued, ended, cut_off, complete)
@@ -148,7 +151,14 @@ class BeamSearch(Generic[M, S]):
         width = 2 * self._config.beam_size
         tokens, lengths, config = active.hypotheses.tokens, active.lengths, self._config
         log_probs, tokens, state = next_tokens(
-            self._model, tokens, active.memory, active.state, k=width, lengths=lengths, config=config
+            self._model,
+            tokens,
+            active.memory,
+            active.state,
+            k=width,
+            lengths=lengths,
+            forced=active.forced,
+            config=config,
         )
         return best_candidates(log_probs, tokens, active.hypotheses.log_probs, width=width), state
 

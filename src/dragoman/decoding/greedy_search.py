@@ -15,7 +15,7 @@ from dragoman.array_types import Bool, Float, Int
 from dragoman.decoding.config import AVERAGE_LOG_PROB, DecodingConfig, LengthPenalty, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep
-from dragoman.decoding.search_base import NEG_INF, RowBatch, next_tokens, suppressed_tokens
+from dragoman.decoding.search_base import NEG_INF, ForcedTokens, RowBatch, next_tokens, suppressed_tokens
 from dragoman.models.protocols import Backend, M, M_contra, Memory, S
 from dragoman.models.special_symbols import EOS, PAD
 
@@ -60,6 +60,7 @@ class _Active(RowBatch, Generic[M, R]):
     ids: Int[np.ndarray, " kept"]
     lengths: Int[np.ndarray, " kept"]
     limits: Int[np.ndarray, " kept"]
+    forced: ForcedTokens
     tokens: Int[np.ndarray, " kept"]
     memory: M
     state: R
@@ -86,7 +87,7 @@ class SingleOutputSearch(Generic[M, R]):
         state = self._model.start(memory, beam_size=1)
         tokens = np.array([start.token for start in starts])
         outputs = tuple(_Output(start, None if start.observe is None else start.observe()) for start in starts)
-        added = _Active(ids, np.zeros_like(ids), limits, tokens, memory, state, outputs)
+        added = _Active(ids, np.zeros_like(ids), limits, ForcedTokens.of(starts), tokens, memory, state, outputs)
         self._active = added if self._active is None else self._active.concat(added)
         return ids.tolist()
 
@@ -102,7 +103,8 @@ class SingleOutputSearch(Generic[M, R]):
                 output.tokens.append((token, log_prob))
                 if token != EOS and output.is_complete is not None and output.is_complete(token):
                     complete[row] = True
-        after = _Active(active.ids, active.lengths + 1, active.limits, tokens, active.memory, state, active.outputs)
+        kept = active.limits, active.forced
+        after = _Active(active.ids, active.lengths + 1, *kept, tokens, active.memory, state, active.outputs)
         return self._keep_active(after, complete)
 
     def remove(self, sentence_ids: Sequence[int]) -> None:
@@ -126,7 +128,7 @@ def greedy_search(model: Backend[M, S], *, config: DecodingConfig) -> SingleOutp
     def choose(active: _Active[M, S]) -> NextTokens[S]:
         latest, lengths = active.tokens[:, None], active.lengths
         log_probs, ids, state = next_tokens(
-            model, latest, active.memory, active.state, k=1, lengths=lengths, config=config
+            model, latest, active.memory, active.state, k=1, lengths=lengths, forced=active.forced, config=config
         )
         return ids[:, 0, 0], log_probs[:, 0, 0], state
 
@@ -142,11 +144,16 @@ def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> 
         step = SamplingStep(
             config,
             suppress_tokens=suppressed,
-            too_short=active.lengths < config.min_length,
+            too_short=active.lengths - active.forced.lengths < config.min_length,
             context=_pad_contexts(outputs, needed=config.needs_context),
             uniforms=[uniform_number(config.seed, output.start.key, len(output.tokens)) for output in outputs],
         )
-        return model.sample(active.tokens[:, None], active.memory, active.state, step=step)
+        tokens, log_probs, state = model.sample(active.tokens[:, None], active.memory, active.state, step=step)
+        if rows := active.forced.rows(active.lengths):
+            tokens, log_probs = tokens.copy(), log_probs.copy()
+        for row, token in rows:
+            tokens[row], log_probs[row] = token, 0.0
+        return tokens, log_probs, state
 
     return SingleOutputSearch(model, choose, AVERAGE_LOG_PROB)
 

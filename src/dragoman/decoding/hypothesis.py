@@ -26,6 +26,8 @@ class OutputStart:
     """Two numbers that, with the seed, determine the random numbers of the output: those of prompt and sample."""
     observe: Callable[[], TokenObserver] | None = None
     """Build the observer of the output; called again where the output is started again."""
+    forced: tuple[int, ...] = ()
+    """Tokens that the output begins with, such as the tag of its language; their log-probabilities are 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,15 @@ class Hypothesis:
             "tokens": self.length,
             "token_log_probs": list(self.token_log_probs),
         }
+
+
+def without_forced(hypothesis: Hypothesis, count: int, penalty: LengthPenalty) -> Hypothesis:
+    """Return a scored hypothesis with log-probabilities of 0 for its first `count` tokens, which a search forces."""
+    if not count:
+        return hypothesis
+    tokens = (*hypothesis.tokens, EOS) if hypothesis.finished else hypothesis.tokens
+    log_probs = (0.0,) * count + hypothesis.token_log_probs[count:]
+    return build_hypothesis(list(zip(tokens, log_probs, strict=True)), penalty)
 
 
 def build_hypothesis(output: Sequence[tuple[int, float]], penalty: LengthPenalty) -> Hypothesis:

@@ -1,12 +1,15 @@
 """Base of all searches: one row per sentence in each field of their states, and the best next tokens of a step."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from dragoman.array_types import Int
 from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.hypothesis import OutputStart
 from dragoman.models.protocols import Backend, LastTokens, M, S, TopK
 from dragoman.models.special_symbols import BOS, EOS, PAD, UNK
 
@@ -42,7 +45,53 @@ def suppressed_tokens(length: int, *, min_length: int, allow_unk: bool) -> list[
     return [PAD, BOS] + [UNK] * (not allow_unk) + [EOS] * (length < min_length)
 
 
+@dataclass(frozen=True)
+class ForcedTokens(RowBatch):
+    """Tokens that outputs begin with."""
+
+    tokens: tuple[tuple[int, ...], ...]
+    lengths: Int[np.ndarray, " batch"]
+
+    @classmethod
+    def of(cls, starts: Sequence[OutputStart]) -> Self:
+        """Return the forced tokens of outputs."""
+        return cls(tuple(start.forced for start in starts), np.array([len(start.forced) for start in starts]))
+
+    def rows(self, lengths: Int[np.ndarray, " batch"]) -> list[tuple[int, int]]:
+        """Return each row whose next token is forced, and the token; `lengths` are those of the outputs."""
+        forced = lengths < self.lengths
+        if not np.count_nonzero(forced):
+            return []
+        return [(row, self.tokens[row][lengths[row]]) for row in forced.nonzero()[0].tolist()]
+
+
 def next_tokens(
+    model: Backend[M, S],
+    tokens: LastTokens,
+    memory: M,
+    state: S,
+    *,
+    k: int,
+    lengths: Int[np.ndarray, " batch"],
+    forced: ForcedTokens,
+    config: DecodingConfig,
+) -> TopK[S]:
+    """Return the `k` best next tokens of each hypothesis; `lengths` are the token counts of the hypotheses.
+
+    A forced token is the only possible one, with log-probability 0.
+    """
+    own = lengths - forced.lengths
+    log_probs, ids, after = _free_tokens(model, tokens, memory, state, k=k, lengths=own, config=config)
+    rows = forced.rows(lengths)
+    if rows:
+        log_probs, ids = log_probs.copy(), ids.copy()
+    for row, token in rows:
+        log_probs[row] = NEG_INF
+        log_probs[row, :, 0], ids[row, :, 0] = 0.0, token
+    return log_probs, ids, after
+
+
+def _free_tokens(
     model: Backend[M, S],
     tokens: LastTokens,
     memory: M,
@@ -52,7 +101,6 @@ def next_tokens(
     lengths: Int[np.ndarray, " batch"],
     config: DecodingConfig,
 ) -> TopK[S]:
-    """Return the `k` best next tokens of each hypothesis; `lengths` are the token counts of the hypotheses."""
     least = config.min_length
     longest = int(lengths.max()) if least else 0
     suppressed = suppressed_tokens(longest, min_length=least, allow_unk=config.allow_unk)

@@ -381,7 +381,7 @@ class Generator:
             return [Request(ids, config, most, start=OutputStart(ids[-1]), size=len(ids) + most)]
         observe = (lambda: text_stream(self.tokenizer.target, prompt, limits).add) if limits.stop else None
         keys = [(number, sample) for sample in range(limits.num_samples)]
-        starts = [OutputStart(ids[-1], prompt.context, key, observe) for key in keys]
+        starts = [OutputStart(ids[-1], context=prompt.context, key=key, observe=observe) for key in keys]
         return [Request(ids, config, most, start=start, size=min(len(ids) + most, self.context)) for start in starts]
 
     def _check_limits(self, limits: Limits, config: GenerationConfig) -> Limits:

@@ -8,7 +8,8 @@ from itertools import chain
 from typing import Literal, NamedTuple, final
 
 from dragoman.data.readers.conllu import Heads
-from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.data.tokenizers import Direction, LanguageTokenizer
+from dragoman.data.tokenizers.prefixes import NO_DIRECTION
 from dragoman.errors import ConfigError, MissingExtraError, TextError, warn
 from dragoman.inference.length_batches import warn_unknown
 from dragoman.inference.translation_result import TranslationWarning
@@ -256,9 +257,10 @@ class SegmentedText(NamedTuple):
 class Segmenter:
     """Cuts texts into segments that a model translates at once."""
 
-    def __init__(self, tokenizer: LanguageTokenizer, *, max_length: int) -> None:
+    def __init__(self, tokenizer: LanguageTokenizer, *, max_length: int, direction: Direction = NO_DIRECTION) -> None:
+        """`direction` says what precedes each segment, and counts in its length."""
         self._tokenizer = tokenizer
-        self._encode = tokenizer.encode_batch
+        self._encode = partial(direction.encode_sources, tokenizer)
         self._max_length = max_length
 
     def segment(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypedDict, Unpack, final, overload
 
 from dragoman.data.readers.conllu import Heads
-from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.decoding.config import (
     DecodingConfig,
     DecodingMethod,
@@ -16,7 +16,7 @@ from dragoman.decoding.config import (
     require_config,
     require_options,
 )
-from dragoman.decoding.hypothesis import Hypothesis, OutputStart
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_forced
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem, warn
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
@@ -56,6 +56,13 @@ ENCODE_CHUNK = 256
 """Texts of a stream that are tokenized together."""
 
 
+class LanguageOptions(TypedDict, total=False):
+    """Languages of a multilingual model; None is the default of the model."""
+
+    source_language: str | None
+    target_language: str | None
+
+
 class DecodingOptions(TypedDict, total=False):
     """Options of a translation, which replace those of its `DecodingConfig`; None has no effect."""
 
@@ -72,7 +79,7 @@ class DecodingOptions(TypedDict, total=False):
     allow_unk: bool | None
 
 
-class TranslationOptions(DecodingOptions, total=False):
+class TranslationOptions(DecodingOptions, LanguageOptions, total=False):
     """Keyword arguments of `Translator.translate`."""
 
     first_line: int
@@ -128,7 +135,6 @@ class Translator:
             max_segment_length if self._positions is None else min(max_segment_length, self._positions - 1)
         )
         """Tokens of the longest text that is translated at once; longer ones are translated in segments."""
-        self._segmenter = Segmenter(tokenizer.source, max_length=self.max_segment_length)
 
     def __repr__(self) -> str:
         sizes = f"{len(self.tokenizer.source)} to {len(self.tokenizer.target)}"
@@ -162,6 +168,9 @@ class Translator:
         its words, separated by white space, the number of its head, counted from 1, and 0 for a root. Raises
         ConfigError on invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid
         source features, and MissingExtraError where the splitter is not installed.
+
+        `source_language` and `target_language` are codes of a multilingual model. One without languages raises
+        ConfigError, as does an unknown code; a direction that was not trained warns.
         """
         call = self._read(texts, config, **options)
         return self._results(call, self._runner.run(call.requests))
@@ -198,14 +207,17 @@ class Translator:
         source_features: TextFeatures | None = None,
         split: Split | None = None,
         language: str | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
         **options: Unpack[DecodingOptions],
     ) -> _Call:
         require_options(options, TranslationOptions.__annotations__)
+        direction = self.tokenizer.prefixes.resolve(source_language, target_language)
         config, splitter = self._choose_config(config, options), build_splitter(split, language)
         given = one_or_more_texts(texts)
         heads = self._check_features(given, source_features, first_line)
-        lines = list(self._segmenter.segment(given, heads, first_line, splitter=splitter))
-        requests = [request for line in lines for request in self._requests(line, config)]
+        lines = list(self._segmenter(direction).segment(given, heads, first_line, splitter=splitter))
+        requests = [request for line in lines for request in self._requests(line, config, direction)]
         return _Call(lines, requests, config, first_line, is_single=isinstance(texts, str))
 
     def _results(
@@ -226,6 +238,8 @@ class Translator:
         source_features: Iterable[Sequence[int]] | None = None,
         split: Split | None = None,
         language: str | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
         **options: Unpack[DecodingOptions],
     ) -> Iterator[TranslationResult]:
         """Translate any number of texts, in the memory of `chunk` of them; options are those of `translate`.
@@ -236,14 +250,16 @@ class Translator:
         it, and ends the stream.
         """
         check_positive(chunk=chunk)
-        require_options(options, [*DecodingOptions.__annotations__, "chunk", "source_features", "split", "language"])
+        require_options(options, [*TranslationOptions.__annotations__, "chunk"])
+        direction = self.tokenizer.prefixes.resolve(source_language, target_language)
+        segmenter = self._segmenter(direction)
         config, splitter = self._choose_config(config, options), build_splitter(split, language)
         pending: deque[SegmentedText] = deque()
 
         def read(first_line: int, some: list[str], features: TextFeatures | None) -> Iterator[list[Request]]:
             heads = self._check_features(some, features, first_line)
-            for line in self._segmenter.segment(some, heads, first_line, splitter=splitter):
-                requests = self._requests(line, config)
+            for line in segmenter.segment(some, heads, first_line, splitter=splitter):
+                requests = self._requests(line, config, direction)
                 pending.append(line)
                 yield requests
 
@@ -274,20 +290,23 @@ class Translator:
         penalty: LengthPenalty | None = None,
         first_line: int = 1,
         source_features: TextFeatures | None = None,
+        **languages: Unpack[LanguageOptions],
     ) -> list[Hypothesis]:
         """Score each target as a translation of its source, by forced decoding.
 
-        `source_features` are those of the sources, as for `translate`. Raises DataError when there are not as many
+        `source_features` and languages are those of `translate`. Raises DataError when there are not as many
         targets as sources, a text has more than `MAX_SCORED_LENGTH` tokens or is too long for the model, or source
         features are missing or invalid.
         """
+        require_options(languages, ["penalty", "first_line", "source_features", *LanguageOptions.__annotations__])
+        direction = self.tokenizer.prefixes.resolve(**languages)
         penalty = self._choose_penalty(penalty)
         sources, targets = text_list(sources, name="sources"), text_list(targets, name="targets")
         if len(sources) != len(targets):
             raise DataError(f"{counted(len(sources), 'sources')} but {len(targets)} targets; give one for each")
         trees = self._check_features(sources, source_features, first_line)
-        source_ids = self.tokenizer.source.encode_batch(sources)
-        target_ids = self.tokenizer.target.encode_batch(targets)
+        source_ids = direction.encode_sources(self.tokenizer.source, sources)
+        target_ids = direction.encode_targets(self.tokenizer.target, targets)
         lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
         for unit, texts, ids, side in (
             ("source", sources, source_ids, self.tokenizer.source),
@@ -301,7 +320,8 @@ class Translator:
             ids, targets, heads = zip(*rows, strict=True)
             features = [one for one in heads if one is not None]
             ended = [[*target, EOS] for target in targets]
-            return self.backend.score(ids, ended, penalty=penalty, source_features=features)
+            found = self.backend.score(ids, ended, penalty=penalty, source_features=features)
+            return [without_forced(one, len(direction.target), penalty) for one in found]
 
         rows = list(zip(source_ids, target_ids, trees, strict=True))
         return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens, turn=self._runner.turn)
@@ -313,9 +333,11 @@ class Translator:
         *,
         penalty: LengthPenalty | None = None,
         source_features: TextFeatures | None = None,
+        **languages: Unpack[LanguageOptions],
     ) -> list[Hypothesis]:
         """Score as `score` does, in a thread of its own."""
-        return await run_in_thread(self.score, sources, targets, penalty=penalty, source_features=source_features)
+        options: Any = {"penalty": penalty, "source_features": source_features, **languages}
+        return await run_in_thread(self.score, sources, targets, **options)
 
     def score_stream(
         self,
@@ -324,6 +346,7 @@ class Translator:
         penalty: LengthPenalty | None = None,
         chunk: int = STREAM_CHUNK,
         source_features: Iterable[Sequence[int]] | None = None,
+        **languages: Unpack[LanguageOptions],
     ) -> Iterator[Hypothesis]:
         """Yield what `score` returns, for any number of (source, target) pairs in the memory of `chunk` of them."""
         penalty = self._choose_penalty(penalty)
@@ -331,7 +354,8 @@ class Translator:
 
         def score(first_line: int, some: list[tuple[str, str]], features: TextFeatures | None) -> list[Hypothesis]:
             sources, targets = zip(*some, strict=True)
-            return self.score(sources, targets, penalty=penalty, first_line=first_line, source_features=features)
+            options: Any = {"first_line": first_line, "source_features": features, **languages}
+            return self.score(sources, targets, penalty=penalty, **options)
 
         return (one for some in chunks for one in score(*some))
 
@@ -351,15 +375,25 @@ class Translator:
             )
         return penalty or self.config.penalty
 
-    def _requests(self, line: SegmentedText, config: DecodingConfig) -> list[Request]:
-        longest = config.max_length if self._positions is None else self._positions - 1
+    def _segmenter(self, direction: Direction) -> Segmenter:
+        return Segmenter(self.tokenizer.source, max_length=self.max_segment_length, direction=direction)
+
+    def _requests(self, line: SegmentedText, config: DecodingConfig, direction: Direction) -> list[Request]:
+        forced = direction.target
+        longest = config.max_length if self._positions is None else self._positions - 1 - len(forced)
         if config.min_length > longest:
             raise ConfigError(
                 f"min_length = {config.min_length}: an output of this model has at most {longest} tokens; "
                 "lower min_length"
             )
         return [
-            Request(segment.ids, config, min(config.output_limit(len(segment.ids)), longest), segment.heads)
+            Request(
+                segment.ids,
+                config,
+                len(forced) + min(config.output_limit(len(segment.ids)), longest),
+                segment.heads,
+                OutputStart(forced=forced),
+            )
             for sentence in line.sentences
             for segment in sentence
         ]
@@ -402,11 +436,17 @@ def sample_translations(
 def _sample_chunk(translator: Translator, texts: Sequence[str], config: SamplingConfig, *, first: int) -> list[str]:
     decoding = translator.config.model_copy(update={"min_length": 0})
     most = (translator.backend.max_length or decoding.max_length + 1) - 1
+    direction = translator.tokenizer.prefixes.resolve()
+    forced = direction.target
     requests = {
         row: Request(
-            ids, config, min(decoding.output_limit(len(ids)), most), start=OutputStart(key=(row, 0)), size=len(ids)
+            ids,
+            config,
+            min(len(forced) + decoding.output_limit(len(ids)), most),
+            start=OutputStart(forced=forced, key=(row, 0)),
+            size=len(ids),
         )
-        for row, ids in enumerate(translator.tokenizer.source.encode_batch(list(texts)), start=first)
+        for row, ids in enumerate(direction.encode_sources(translator.tokenizer.source, texts), start=first)
         if 0 < len(ids) <= translator.max_segment_length
     }
     with translator.backend.inference_mode():

@@ -120,14 +120,14 @@ class SearchRecord:
 
 
 def record_search(
-    backend: Backend[Any, Any], memory: Any, *, config: DecodingConfig, limit: int, start_token: int | None = None
+    backend: Backend[Any, Any], memory: Any, *, config: DecodingConfig, limit: int, start: OutputStart | None = None
 ) -> SearchRecord:
     """Search for the output of the one sentence of a memory, and record the tree.
 
-    `limit` is the maximum number of output tokens; `start_token` replaces the begin symbol.
+    `limit` is the maximum number of output tokens; `start` replaces the begin symbol.
     """
     recorder, limits = TreeRecorder(), np.array([limit])
-    starts = None if start_token is None else [OutputStart(start_token)]
+    starts = None if start is None else [start]
     ((best, *_),) = run_search(
         BeamSearch(backend, config=config, observer=recorder), memory, limits=limits, starts=starts
     )

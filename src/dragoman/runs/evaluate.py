@@ -26,10 +26,15 @@ from dragoman.evaluation import (
 )
 from dragoman.evaluation.error_analysis import ErrorAnalysis, analyze_errors
 from dragoman.inference.length_batches import text_list
-from dragoman.inference.translator import DecodingOptions, Translator
+from dragoman.inference.translator import DecodingOptions, LanguageOptions, Translator
 from dragoman.interpret.attention_recorder import ForwardPass, record_pairs
 from dragoman.interpret.report.serialization import SentencePasses
 from dragoman.runs.load import load
+
+
+class EvaluationOptions(DecodingOptions, LanguageOptions, total=False):
+    """Options of the translation of a test set."""
+
 
 METRIC: TypeAdapter[Metric] = TypeAdapter(Metric)
 
@@ -42,7 +47,7 @@ def evaluate(
     pairs: str | Path | None = None,
     metrics: MetricName | Metric | Sequence[MetricName | Metric] = ("bleu", "chrf"),
     device: str | None = None,
-    **decoding: Unpack[DecodingOptions],
+    **decoding: Unpack[EvaluationOptions],
 ) -> list[Score]:
     """Translate a test set with a run and score it against references.
 

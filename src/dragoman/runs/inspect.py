@@ -15,7 +15,7 @@ from dragoman.data.datasets.tagged import encode_words
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.readers.qa import AnswerSpan
 from dragoman.data.tokenizers import LanguageTokenizer
-from dragoman.decoding import DecodingConfig
+from dragoman.decoding import DecodingConfig, OutputStart
 from dragoman.decoding.config import replace_options
 from dragoman.errors import DataError, warn
 from dragoman.inference.check_source_features import check_source_features
@@ -39,6 +39,8 @@ from dragoman.runs.model_card import describe_model
 
 MAX_CONTINUATION_TOKENS = 40
 """Default maximum of a continuation."""
+LANGUAGES = ("source_language", "target_language")
+"""Inputs for a multilingual translator."""
 Explainer = Callable[["InspectionRequest", int], Explanation]
 """Function from a request and the number of a text in it to the explanation."""
 
@@ -55,11 +57,18 @@ class InspectionRequest:
     """Dependency heads of the words of each text, for a run with tree positions."""
     beam: int | None = None
     """Beam size; by default that of the run."""
+    source_language: str | None = None
+    """Language of the texts, for a multilingual model."""
+    target_language: str | None = None
+    """Language of the translations."""
     tokens: int = MAX_CONTINUATION_TOKENS
     """Maximum of a continuation, which also ends where the context of the model is full."""
 
     def check(self, unsupported: Sequence[str]) -> None:
         """Raise DataError if an input is no list, has another length than the texts, or does not suit the task."""
+        for name in LANGUAGES:
+            if getattr(self, name) is not None and name in unsupported:
+                raise DataError(f"--{name.replace('_', '-')} has no effect on a run of this task. Leave it out.")
         for name in ("texts", "targets", "questions", "source_features"):
             given = getattr(self, name)
             if isinstance(given, str):
@@ -137,6 +146,7 @@ def cross_score(systems: Sequence[InspectedRun], request: InspectionRequest) -> 
         outputs = [one.explanations[number].target_text for one in systems]
         features = request.features(number)
         options: Any = {"source_features": None if features is None else features * len(outputs)}
+        options |= {"source_language": request.source_language, "target_language": request.target_language}
         columns = [one.score([text] * len(outputs), outputs, **options) for one in translators]
         tables.append([[score.log_prob for score in row] for row in zip(*columns, strict=True)])
     return tables
@@ -150,13 +160,17 @@ def _explainer(
         case Translator():
             return partial(_explain_translation, run, cpu, compute_type), run.tokenizer.target, ("questions",)
         case Generator():
-            return partial(_explain_continuation, run), run.tokenizer.target, ("questions", "source_features")
+            return (
+                partial(_explain_continuation, run),
+                run.tokenizer.target,
+                ("questions", "source_features", *LANGUAGES),
+            )
         case Classifier():
-            return partial(_explain_label, run), run.tokenizer, ("questions", "source_features")
+            return partial(_explain_label, run), run.tokenizer, ("questions", "source_features", *LANGUAGES)
         case Tagger():
-            return partial(_explain_tags, run), run.tokenizer, ("targets", "questions", "source_features")
+            return partial(_explain_tags, run), run.tokenizer, ("targets", "questions", "source_features", *LANGUAGES)
         case QuestionAnswerer():
-            return partial(_explain_answer, run), run.tokenizer, ("source_features",)
+            return partial(_explain_answer, run), run.tokenizer, ("source_features", *LANGUAGES)
         case _:
             raise AssertionError(f"{type(run).__name__} is not the result of loading a run")
 
@@ -166,7 +180,8 @@ def _explain_translation(
 ) -> Explanation:
     backend: Any = translator.backend
     text, tokenizer = request.texts[number], translator.tokenizer
-    ids = _encode(tokenizer.source, text, MAX_SEGMENT_LENGTH)
+    direction = tokenizer.prefixes.resolve(request.source_language, request.target_language)
+    ids = _encode(partial(direction.encode_sources, tokenizer.source), text, MAX_SEGMENT_LENGTH)
     checked = check_source_features(
         [text], request.features(number), number + 1, needs_source_features=backend.needs_source_features
     )
@@ -174,10 +189,10 @@ def _explain_translation(
     search, target = None, request.target(number)
     if target is None:
         config = replace_options(translator.config, {"beam_size": request.beam})
-        search = _search_translation((cpu or translator).backend, ids, heads, config)
+        search = _search_translation((cpu or translator).backend, ids, heads, config, direction.target)
         output: Ids = list(search.best.tokens)
     else:
-        output = tokenizer.target.encode(target)
+        [output] = direction.encode_targets(tokenizer.target, [target])
     features: Any = (lambda sources: backend.build_features(sources, heads * len(sources))) if heads else None
     with nullcontext() if cpu is None else round_activations(as_module(translator.model), compute_type):
         explanation = explain_translation(
@@ -192,12 +207,15 @@ def _explain_translation(
     return replace(explanation, search=search)
 
 
-def _search_translation(backend: Any, ids: Ids, heads: Sequence[Heads], config: DecodingConfig) -> SearchRecord:
-    limit = config.output_limit(len(ids))
+def _search_translation(
+    backend: Any, ids: Ids, heads: Sequence[Heads], config: DecodingConfig, forced: tuple[int, ...]
+) -> SearchRecord:
+    limit = len(forced) + config.output_limit(len(ids))
     if backend.max_length is not None:
         limit = min(limit, backend.max_length - 1)
     with backend.inference_mode():
-        return record_search(backend, backend.encode([ids], heads), config=config, limit=limit)
+        start = OutputStart(forced=forced)
+        return record_search(backend, backend.encode([ids], heads), config=config, limit=limit, start=start)
 
 
 def _explain_continuation(generator: Generator, request: InspectionRequest, number: int) -> Explanation:
@@ -212,7 +230,7 @@ def _explain_continuation(generator: Generator, request: InspectionRequest, numb
                 generator.backend.encode([ids]),
                 config=DecodingConfig() if request.beam is None else DecodingConfig(beam_size=request.beam),
                 limit=min(request.tokens, generator.context - len(ids)),
-                start_token=ids[-1],
+                start=OutputStart(ids[-1]),
             )
         output, finished = list(search.best.tokens), search.best.finished
     else:
@@ -230,7 +248,7 @@ def _explain_continuation(generator: Generator, request: InspectionRequest, numb
 
 def _explain_label(classifier: Classifier, request: InspectionRequest, number: int) -> Explanation:
     text, limit = request.texts[number], classifier.max_length
-    ids = wrap_in_bos_eos(_encode(classifier.tokenizer, text, limit - 2), max_length=limit)
+    ids = wrap_in_bos_eos(_encode(classifier.tokenizer.encode_batch, text, limit - 2), max_length=limit)
     model: Any = as_module(classifier.model)
     labels, target = classifier.labels.names, request.target(number)
     return explain_label(model, classifier.tokenizer, labels, text, ids=ids, label=target)
@@ -291,8 +309,8 @@ def _unknown_units(run: Any, texts: Sequence[str], *, name: str) -> Iterator[Inp
             yield InputWarning(f"{name}, text", number, message, problem=problem, examples=missing)
 
 
-def _encode(side: LanguageTokenizer, text: str, limit: int) -> list[int]:
-    ids = side.encode(text)
+def _encode(encode: Callable[[list[str]], list[list[int]]], text: str, limit: int) -> list[int]:
+    [ids] = encode([text])
     _check_length(text, len(ids), limit)
     return ids
 

@@ -15,6 +15,7 @@ from dragoman.data.tokenizers.imported_tokenizer import (
 )
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer, StreamingDecoder
 from dragoman.data.tokenizers.normalization import Casing, Normalization, TextNormalizer, Whitespace
+from dragoman.data.tokenizers.prefixes import Direction, DirectionWarning, Language, Prefixes
 from dragoman.data.tokenizers.subword_tokenizer import SubwordTokenizer
 from dragoman.data.tokenizers.tokenizer_pair import Tokenizer
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, UNK
@@ -27,10 +28,14 @@ __all__ = [
     "BpeConfig",
     "Casing",
     "CharacterConfig",
+    "Direction",
+    "DirectionWarning",
     "ImportedTokenizer",
     "ImportedTokenizerConfig",
+    "Language",
     "LanguageTokenizer",
     "Normalization",
+    "Prefixes",
     "StreamingDecoder",
     "SubwordTokenizer",
     "TextNormalizer",

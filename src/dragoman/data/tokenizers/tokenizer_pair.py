@@ -14,6 +14,7 @@ from dragoman.data.tokenizers.config import ImportedTokenizerConfig, TokenizerCo
 from dragoman.data.tokenizers.imported_tokenizer import ImportedTokenizer, imported_from_json, imported_to_json
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import TextNormalizer
+from dragoman.data.tokenizers.prefixes import NO_PREFIXES, Prefixes
 from dragoman.data.tokenizers.subword_tokenizer import SubwordTokenizer
 from dragoman.data.tokenizers.token_library import MAX_VOCAB, first_line
 from dragoman.data.tokenizers.trainers import Texts, train_model
@@ -32,10 +33,20 @@ _Tree = dict[str, Any]
 class Tokenizer:
     """Text to ids and back for source and target, which may share one `LanguageTokenizer`."""
 
-    def __init__(self, source: LanguageTokenizer, target: LanguageTokenizer, config: TokenizerConfig) -> None:
+    def __init__(
+        self,
+        source: LanguageTokenizer,
+        target: LanguageTokenizer,
+        config: TokenizerConfig,
+        prefixes: Prefixes = NO_PREFIXES,
+    ) -> None:
+        """Raises ValueError if an id of the prefixes is outside of its vocabulary."""
         self.source = source
         self.target = target
         self.config = config
+        self.prefixes = prefixes
+        """Symbols and words before sources and targets, such as the tags of languages."""
+        prefixes.check_ids(source=len(source), target=len(target))
 
     @classmethod
     def train(cls, pairs: Pairs, config: TokenizerConfig) -> Self:
@@ -83,17 +94,17 @@ class Tokenizer:
     @property
     def fingerprint(self) -> str:
         """Hash that is equal for tokenizers that give the same ids for every text."""
-        return json_fingerprint(_languages_to_json(self.source, self.target))
+        return json_fingerprint(self._contents())
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError if it cannot be written."""
-        languages = _languages_to_json(self.source, self.target)
+        contents = self._contents()
         tree = {
             "format": _FORMAT,
             "format_version": _FORMAT_VERSION,
-            "fingerprint": json_fingerprint(languages),
+            "fingerprint": json_fingerprint(contents),
             "config": self.config.model_dump(mode="json"),
-            **languages,
+            **contents,
         }
         indent = None if isinstance(self.config, ImportedTokenizerConfig) else 1
         write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=indent) + "\n")
@@ -106,7 +117,8 @@ class Tokenizer:
             config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(tree["config"])
             source = _language_from_json(tree["source"])
             target = source if tree["target"] is None else _language_from_json(tree["target"])
-            tokenizer = cls(source, target, config)
+            prefixes = TypeAdapter(Prefixes).validate_python(tree.get("prefixes", {}))
+            tokenizer = cls(source, target, config, prefixes)
             if tokenizer.shared and source.tokens != target.tokens:
                 raise ValueError("the vocabularies of source and target differ")
         except Exception as error:
@@ -115,6 +127,12 @@ class Tokenizer:
         if tree.get("fingerprint") != tokenizer.fingerprint:
             raise DataError(f"{path}: damaged tokenizer (its contents do not match its fingerprint); {_REMEDY}")
         return tokenizer
+
+    def _contents(self) -> _Tree:
+        """Return everything that the ids of a text depend on."""
+        target = None if self.source is self.target else _language_to_json(self.target)
+        sides = {"source": _language_to_json(self.source), "target": target}
+        return sides if self.prefixes == NO_PREFIXES else {**sides, "prefixes": asdict(self.prefixes)}
 
 
 _MODELS: dict[str, type[SubwordModel]] = {"bpe": BpeModel, "unigram": UnigramModel, "words": WordModel}
@@ -131,10 +149,6 @@ def _require_trained(config: TokenizerConfig) -> TrainedTokenizerConfig:
             "init_from, or leave the kind out."
         )
     return config
-
-
-def _languages_to_json(source: LanguageTokenizer, target: LanguageTokenizer) -> _Tree:
-    return {"source": _language_to_json(source), "target": None if source is target else _language_to_json(target)}
 
 
 def _language_to_json(language: LanguageTokenizer) -> _Tree:
