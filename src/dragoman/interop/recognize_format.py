@@ -8,8 +8,10 @@ from typing import final
 from dragoman.errors import ConfigError, DataError, nearest, suggest_path
 from dragoman.interop.ctranslate2 import read_model, write_model
 from dragoman.interop.ctranslate2.read_model import is_ctranslate2
+from dragoman.interop.fairseq import partner as fairseq
 from dragoman.interop.huggingface import partner as huggingface
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
+from dragoman.interop.joeynmt import partner as joeynmt
 
 
 @final
@@ -37,6 +39,8 @@ PARTNERS: Mapping[str, Partner] = {
         huggingface.read,
     ),
     "ctranslate2": Partner("folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write),
+    "fairseq": Partner("fairseq checkpoint next to its dictionaries", fairseq.recognizes, fairseq.read),
+    "joeynmt": Partner("folder of a JoeyNMT training", joeynmt.recognizes, joeynmt.read),
 }
 """Partner by the name of its format."""
 

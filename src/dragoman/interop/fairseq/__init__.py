@@ -1,0 +1,1 @@
+"""fairseq (Ott et al., 2019): checkpoints of translation Transformers are read."""

@@ -1,0 +1,71 @@
+"""Models of JoeyNMT, compared with an implementation of their equations."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import dragoman
+from dragoman.decoding.config import LengthPenalty
+from dragoman.errors import ConfigError, DataError
+from dragoman.interop.imported_model import ImportOptions
+from dragoman.interop.joeynmt.partner import read
+from dragoman.interop.self_check import forward, loaded_network
+from dragoman.models.special_symbols import BOS, EOS
+from tests import joeynmt_models
+from tests.joeynmt_models import settings, write_folder
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"norm": "pre", "activation": "gelu"},
+    "version 1": {"norm": None, "tied": "target"},
+    "all tied": {"tied": "all", "scale": False, "activation": "swish"},
+}
+SOURCE, TARGET = [4, 8, 5, 6], [7, 4, 10, 5]
+"""Foreign ids."""
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_logits_equal_the_equations(variant: dict[str, Any], tmp_path: Path) -> None:
+    tree = settings(**variant)
+    state = write_folder(tmp_path, tree)
+    model = read(tmp_path, ImportOptions())
+    assert set(model.tensors.left_over) == {"encoder.pe.pe", "decoder.pe.pe"}
+    source, target = (model.origin.orders[side].our_ids for side in ("source", "target"))
+    given = [*source[SOURCE].tolist(), EOS], [BOS, *target[TARGET].tolist()]
+    found = torch.from_numpy(forward(loaded_network(model), model.network, *given))
+    special = joeynmt_models.BOS, joeynmt_models.EOS
+    expected = joeynmt_models.logits(state, tree, [*SOURCE, special[1]], [special[0], *TARGET])
+    np.testing.assert_allclose(found.log_softmax(dim=1)[:, target], expected.log_softmax(dim=1), atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*cut off at")
+def test_imported_model_translates(tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", settings())
+    result = dragoman.import_model(tmp_path / "model", tmp_path / "run")
+    assert result.format == "joeynmt"
+    translator = dragoman.load(tmp_path / "run", dragoman.Translator, device="cpu")
+    assert translator.config.penalty == LengthPenalty("gnmt", 0.6)
+    assert translator.translate("two dogs play .").text
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("encoder", "type", "recurrent"),
+        ("decoder", "hidden_size", 16),
+        ("decoder", "layer_norm", "pre"),
+        ("encoder", "alpha", 0.81),
+        ("encoder", "activation", "leaky"),
+        ("encoder", "num_layers", "two"),
+    ],
+)
+def test_networks_of_other_kinds_are_refused(section: str, key: str, value: object, tmp_path: Path) -> None:
+    tree = settings()
+    write_folder(tmp_path, tree)
+    tree["model"][section][key] = value
+    (tmp_path / "config.yaml").write_text(joeynmt_models.yaml.safe_dump(tree))
+    with pytest.raises((ConfigError, DataError), match=r"config\.yaml"):
+        read(tmp_path, ImportOptions())
