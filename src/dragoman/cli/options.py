@@ -134,9 +134,9 @@ CORPUS_PANEL, MODEL_PANEL, SEARCH_PANEL = "Corpora", "Model and device", "Decodi
 TRAINING_PANEL = "Training; chosen from the data and the device by default"
 RUN_PANEL = "Decoding; by default as in the run"
 PRESET_HELP = (
-    "Model size, by task: nano, tiny, small, base, big, deep-shallow, lstm (translation); gpt-nano, gpt-tiny, "
-    "gpt-small, llama-tiny (language_modeling, classification); bert-tiny, bert-mini, bert-small (masked_lm, "
-    "classification, tagging, question_answering)."
+    "Model size, by task: nano, tiny, small, base, big, deep-shallow, student-tiny, lstm (translation); gpt-nano, "
+    "gpt-tiny, gpt-small, llama-tiny (language_modeling, classification); bert-tiny, bert-mini, bert-small "
+    "(masked_lm, classification, tagging, question_answering)."
 )
 """Written out, because the verbs that show it import no presets."""
 _TRAINING: Mapping[str, tuple[str, Any]] = {

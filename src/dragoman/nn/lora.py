@@ -17,8 +17,8 @@ from dragoman.array_types import Float
 from dragoman.config import Config
 from dragoman.errors import ConfigError
 
-LoraTarget = Literal["query", "key", "value", "output", "inner", "gate", "outer"]
-"""Linear maps by their names in attention and feed-forward layers."""
+LoraTarget = Literal["query", "key", "value", "output", "inner", "gate", "outer", "input", "forget_gate"]
+"""Linear maps by their names in attention and feed-forward layers, and in SSRUs (`input` and `forget_gate`)."""
 
 
 class LoraConfig(Config):
@@ -28,7 +28,9 @@ class LoraConfig(Config):
     rank: PositiveInt = Field(default=8, description="rank of the change of each matrix")
     alpha: float = Field(default=16.0, gt=0.0, description="the change is multiplied by alpha / rank")
     targets: tuple[LoraTarget, ...] = Field(
-        default=("query", "value"), min_length=1, description="adapted linear maps of attention and feed-forward layers"
+        default=("query", "value"),
+        min_length=1,
+        description="adapted linear maps of attention and feed-forward layers, and of SSRUs (input, forget_gate)",
     )
 
 

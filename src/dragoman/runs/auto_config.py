@@ -169,7 +169,7 @@ def translation_choices(
     dropout = 0.3 if size.pairs < 100_000 else 0.2 if size.pairs < 500_000 else 0.1
     for place in ("embedding", "residual" if experiment.model.kind == "encoder_decoder" else "output"):
         yield Choice(f"model.dropout.{place}", dropout, "a smaller corpus needs more dropout")
-    if _is_valid(tree, preset, ROTARY_POSITIONS):
+    if not _sets_positions(preset) and _is_valid(tree, preset, ROTARY_POSITIONS):
         yield Choice("model.positions", ROTARY_POSITIONS["model"]["positions"], "learns faster than sinusoidal")
     if preset in MUON_PRESETS and experiment.model.kind == "encoder_decoder":
         rate = PRESETS[preset].tree["training"]["optimizer"]["learning_rate"]
@@ -249,6 +249,11 @@ def corpus_size(data: PreparedData) -> CorpusSize:
     pairs = len(data.train)
     words = sum(len(target.split()) for _, (_, target) in zip(range(2000), data.train, strict=False))
     return CorpusSize(pairs, round(1.35 * words / min(pairs, 2000) + 1) * pairs)
+
+
+def _sets_positions(preset: str | None) -> bool:
+    """Return whether positions are part of a preset, as where another program reads its models."""
+    return preset in PRESETS and "positions" in PRESETS[preset].tree["model"]
 
 
 def _eligible_presets(tree: Tree) -> Sequence[str | None]:

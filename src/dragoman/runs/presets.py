@@ -21,6 +21,7 @@ PresetName = Literal[
     "base",
     "big",
     "deep-shallow",
+    "student-tiny",
     "lstm",
     "gpt-nano",
     "gpt-tiny",
@@ -64,6 +65,21 @@ _SMALL = merge(merge(_BASE, _model(d_model=256, num_heads=4, d_ff=1024)), _train
 _TINY = merge(
     merge(_SMALL, _model(d_model=128, encoder_layers=4, decoder_layers=4, d_ff=256)),
     _training(0.004, kind="inverse_sqrt", warmup=1000),
+)
+_STUDENT_TINY = merge(
+    _model(
+        kind="encoder_decoder",
+        d_model=256,
+        encoder_layers=6,
+        decoder_layers=2,
+        num_heads=8,
+        d_ff=1536,
+        decoder_layer="ssru",
+        norm_position="post",
+        positions={"kind": "sinusoidal", "order": "halves", "inclusive": True},
+        norm_epsilon=1e-6,
+    ),
+    _training(0.001, kind="inverse_sqrt", warmup=1000),
 )
 _LSTM = merge(
     _model(kind="recurrent", d_model=256, attention={"kind": "additive"}),
@@ -135,6 +151,7 @@ PRESETS: dict[str, Preset] = {
     "base": Preset(_BASE),
     "big": Preset(merge(_BASE, _model(d_model=1024, num_heads=16, d_ff=4096))),
     "deep-shallow": Preset(merge(_BASE, _model(encoder_layers=12, decoder_layers=2))),
+    "student-tiny": Preset(_STUDENT_TINY),
     "lstm": Preset(_LSTM),
     "gpt-nano": _language_preset(_GPT_NANO, context=128),
     "gpt-tiny": _language_preset(_GPT_TINY, context=256),

@@ -19,6 +19,7 @@ from dragoman.data.batching.token_budget_batches import Batch
 from dragoman.errors import ConfigError
 from dragoman.models.protocols import needs_source_features, source_arguments
 from dragoman.nn.dropout import dropout_keys
+from dragoman.nn.recurrent.ssru import SSRU
 from dragoman.training.chunked_loss import Loss, OutputProjection
 from dragoman.training.distributed import SINGLE_WORKER, WorkerGroup, full_tensor
 from dragoman.training.optimizers import Optimizer
@@ -130,6 +131,8 @@ def compile_model(model: nn.Module, *, device: torch.device, mode: CompileMode =
     is for GPUs only: on a CPU, dropout depends on each example in code that the compiler cannot trace.
     """
     check_compilable(device, mode=mode)
+    if any(isinstance(module, SSRU) for module in model.modules()):
+        raise ConfigError("training.compile does not support model.decoder_layer = ssru; leave one of them out")
     options = {"mode": "reduce-overhead"} if mode == "cuda_graphs" else {"dynamic": True}
     for name in [name for name in FORWARD_METHODS if hasattr(model, name)] or ["forward"]:
         setattr(model, name, torch.compile(getattr(model, name), **options))

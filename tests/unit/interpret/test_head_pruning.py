@@ -39,19 +39,22 @@ def close_gates(model, remaining):
 
 
 @examples(25)
-@given(attentions(), st.integers(0, 5))
+@given(attentions(), st.integers(0, 5), st.sampled_from([None, 4]), st.booleans())
 @torch.no_grad()
-def test_pruned_model_equals_closed_gates(chosen, seed):
+def test_pruned_model_equals_closed_gates(chosen, seed, head_size, has_ssru):
     positions, roles = chosen
-    config = EncoderDecoderConfig(
-        **SIZES, encoder_layers=1, decoder_layers=2, positions=positions, attention=roles, tie_embeddings="none"
-    )
+    sizes = {**SIZES, "encoder_layers": 1, "decoder_layers": 2, "head_size": head_size, "tie_embeddings": "none"}
+    remaining = {kind: layers for kind, layers in REMAINING.items() if not (has_ssru and kind == "masked")}
+    if has_ssru:
+        roles = roles.model_copy(update={"decoder": SelfAttentionConfig()})
+        sizes["decoder_layer"] = "ssru"
+    config = EncoderDecoderConfig(**sizes, positions=positions, attention=roles)
     model = random_transformer(config, source_vocabulary=13, target_vocabulary=13, seed=seed)
-    smaller_config = pruned_config(config, REMAINING)
+    smaller_config = pruned_config(config, remaining)
     smaller = build_encoder_decoder(smaller_config, source_vocabulary=13, target_vocabulary=13).eval()
-    set_weights(smaller, pruned_weights(model, REMAINING))
+    set_weights(smaller, pruned_weights(model, remaining))
     assert sum(p.numel() for p in smaller.parameters()) < sum(p.numel() for p in model.parameters())
-    with apply_gates(model, close_gates(model, REMAINING)):
+    with apply_gates(model, close_gates(model, remaining)):
         expected = model(SOURCE, LENGTHS, TARGET)
     torch.testing.assert_close(smaller(SOURCE, LENGTHS, TARGET), expected, atol=1e-4, rtol=1e-4)
     forced = {"target": TARGET, "expected": EXPECTED}

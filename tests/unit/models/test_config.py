@@ -30,6 +30,13 @@ def test_scale_output_needs_tied_embeddings():
     assert EncoderDecoderConfig(scale_output=True, tie_embeddings="target").scale_output
 
 
+def test_ssru_has_no_masked_attention():
+    message = refusal(decoder_layer="ssru", attention={"decoder": {"score": {"kind": "dot"}}})
+    assert "model.attention.decoder has no effect with model.decoder_layer = ssru" in message
+    config = EncoderDecoderConfig(decoder_layer="ssru", decoder_layers=2)
+    assert [role.key for role in config.attentions()] == ["attention.encoder", "attention.cross"]
+
+
 def test_llama3_scaling_needs_ordered_factors():
     scaling = {"kind": "llama3", "factor": 8, "low_frequency_factor": 4}
     message = refusal(positions={"kind": "rotary", "scaling": scaling})

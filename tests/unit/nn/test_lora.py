@@ -48,6 +48,19 @@ def test_merged_weights_give_same_output(config):
     assert not torch.allclose(network()(SOURCE, LENGTHS, TARGET), expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("targets", [("query", "value"), ("input", "forget_gate")])
+def test_ssru_model_can_be_adapted(targets):
+    config = LoraConfig(rank=2, targets=targets)
+    model = random_transformer(
+        CONFIG.model_copy(update={"decoder_layer": "ssru"}), source_vocabulary=13, target_vocabulary=13
+    )
+    expected = model(SOURCE, LENGTHS, TARGET)
+    apply_lora(model, config)
+    torch.testing.assert_close(model(SOURCE, LENGTHS, TARGET), expected, atol=0, rtol=0)
+    adapted_parts = {name.split(".parametrizations")[0] for name, one in model.named_parameters() if one.requires_grad}
+    assert {name.rpartition(".")[2] for name in adapted_parts} == set(targets)
+
+
 def test_change_equals_paper_equation():
     """Hu et al. (2021), equation 3, by hand on one matrix."""
     model = adapted(LoraConfig(rank=3, alpha=7.0), stirred=True)

@@ -151,6 +151,13 @@ def test_grouped_heads_have_a_smaller_cache():
     assert model_cost(encoder_decoder().eval()).cache_bytes == whole.cache_bytes
 
 
+def test_ssru_has_two_matrices_and_no_cache():
+    whole, ssru = (model_cost(encoder_decoder(decoder_layer=one).eval()) for one in ("self_attention", "ssru"))
+    assert ssru.cache_bytes == 0
+    assert whole.flops["decode"] - ssru.flops["decode"] == 2 * 3 * 2 * 12**2  # layers, matrices less
+    assert whole.flops["encode"] == ssru.flops["encode"]
+
+
 def test_recurrent_state_does_not_grow():
     assert model_cost(recurrent().eval()).cache_bytes == 0
 

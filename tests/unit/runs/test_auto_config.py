@@ -61,6 +61,8 @@ def test_rotary_positions_are_chosen_where_valid(tree, assignment):
     assert plain.model.positions.kind == "rotary"
     experiment, _ = auto_configure(override(tree, [assignment]), device=CPU)
     assert experiment.model.positions.kind == "sinusoidal"
+    student, _ = auto_configure({**tree, "preset": "student-tiny"}, device=CPU)
+    assert student.model.positions.order == "halves"
 
 
 def test_recurrent_model_gets_neither_positions_nor_muon(tree):

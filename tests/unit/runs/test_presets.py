@@ -3,6 +3,7 @@
 import pytest
 
 from dragoman.errors import ConfigError
+from dragoman.models.config import SinusoidalConfig
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.presets import PRESETS, matching_preset, preset_tree
 from dragoman.tasks.config import TASK_CONFIGS
@@ -15,6 +16,7 @@ SIZES = {  # layers of encoder and decoder, width, feed-forward width, heads
     "base": (6, 6, 512, 2048, 8),
     "big": (6, 6, 1024, 4096, 16),
     "deep-shallow": (12, 2, 512, 2048, 8),
+    "student-tiny": (6, 2, 256, 1536, 8),
 }
 SINGLE_STACKS = {  # kind, layers, width, feed-forward width, heads
     "gpt-nano": ("decoder_only", 4, 128, 512, 4),
@@ -42,6 +44,13 @@ def test_sizes_of_every_preset():
 def test_recurrent_preset_has_attention():
     model = parse_experiment({"preset": "lstm", "data": DATA}).model
     assert (model.kind, model.cell, model.attention.kind) == ("recurrent", "lstm", "additive")
+
+
+def test_student_has_the_layers_of_marian():
+    model = parse_experiment({"preset": "student-tiny", "data": DATA}).model
+    assert (model.decoder_layer, model.norm_position, model.norm_epsilon) == ("ssru", "post", 1e-6)
+    assert model.positions == SinusoidalConfig(order="halves", inclusive=True)
+    assert (model.activation, model.tie_embeddings, model.scale_embedding) == ("relu", "all", True)
 
 
 def test_settings_override_the_preset():

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from dragoman.errors import ConfigError
+from dragoman.nn.recurrent.ssru import SSRU
 from dragoman.training.step import compile_model
 from tests.torch_compile_models import NETWORKS
 
@@ -44,6 +45,11 @@ def test_forward_methods_are_compiled(monkeypatch):
         compile_model(network, device=torch.device("cuda"))
     assert classifier.forward == reader.hidden == ("compiled", "forward")
     assert reader(1) == 2
+
+
+def test_ssru_is_refused():
+    with pytest.raises(ConfigError, match=r"does not support model\.decoder_layer = ssru; leave one of them out"):
+        compile_model(SSRU(size=3), device=torch.device("cuda"))
 
 
 def test_cuda_graphs_use_reduce_overhead(monkeypatch):
