@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import final
 
 from dragoman.errors import ConfigError, DataError, nearest, suggest_path
+from dragoman.interop import g2p_en
 from dragoman.interop.ctranslate2 import read_model, write_model
 from dragoman.interop.ctranslate2.read_model import is_ctranslate2
 from dragoman.interop.fairseq import partner as fairseq
@@ -41,6 +42,7 @@ PARTNERS: Mapping[str, Partner] = {
     "ctranslate2": Partner("folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write),
     "fairseq": Partner("fairseq checkpoint next to its dictionaries", fairseq.recognizes, fairseq.read),
     "joeynmt": Partner("folder of a JoeyNMT training", joeynmt.recognizes, joeynmt.read),
+    "g2p_en": Partner("checkpoint of the package g2p-en", g2p_en.recognizes, g2p_en.read),
 }
 """Partner by the name of its format."""
 

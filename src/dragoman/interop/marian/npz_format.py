@@ -14,7 +14,7 @@ import numpy as np
 
 from dragoman.atomic_files import write_atomically
 from dragoman.errors import shorten_text
-from dragoman.interop.marian.binary_format import MODEL_FILE, SETTINGS, MarianTensor, MarianTensors
+from dragoman.interop.marian.binary_format import MODEL_FILE, SETTINGS, MarianTensors
 
 _MAX_ARRAYS: Final = 100_000
 _MAX_HEADER: Final = 65_536
@@ -24,7 +24,7 @@ _MAX_EXPANSION: Final = 1100
 _STORED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
-def read_npz(path: Path) -> dict[str, MarianTensor]:
+def read_npz(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of a file by name, numbers in float32 and texts as int8.
 
     Raises DataError if the file is damaged, or an array is larger than its bytes or holds objects.
@@ -35,7 +35,7 @@ def read_npz(path: Path) -> dict[str, MarianTensor]:
                 members = archive.infolist()
                 if len(members) > _MAX_ARRAYS:
                     raise ValueError(f"it has {len(members):,} arrays")
-                found: dict[str, MarianTensor] = {}
+                found: dict[str, np.ndarray] = {}
                 for member in members:
                     name = member.filename.removesuffix(".npy")
                     if name in found:
