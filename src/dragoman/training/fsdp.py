@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, RunError, shorten
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock
 from dragoman.training.distributed import WorkerGroup
 from dragoman.training.optimizers import Optimizer, optimizer_tensors, restore_optimizer
@@ -73,22 +73,35 @@ def write_shards(model: nn.Module, optimizer: Optimizer, workers: WorkerGroup, f
 
 
 def read_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
-    """Read the optimizer state that `write_shards` wrote, with any number of workers, sharded or not."""
+    """Read the optimizer state that `write_shards` wrote, with any number of workers, sharded or not.
+
+    Raises RunError if it is damaged, or does not fit model and optimizer.
+    """
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.state_dict_loader import load
 
     reader = HuggingFaceStorageReader(str(folder))
-    metadata = reader.read_metadata().state_dict_metadata
+    try:
+        metadata = reader.read_metadata().state_dict_metadata
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # of PyTorch, which trusts the headers
+        raise _damaged(folder, f"{type(error).__name__} in the headers of the shards") from error
     parameters = dict(model.named_parameters())
     state: dict[str, Any] = {}
     for key, entry in metadata.items():
-        parameter = parameters[key.rpartition("/")[0]]
-        shape = entry.size  # type: ignore[union-attr]
-        state[key] = torch.zeros_like(parameter) if shape == parameter.shape else torch.zeros(shape)
+        parameter, shape = parameters.get(key.rpartition("/")[0]), getattr(entry, "size", None)
+        if parameter is None or shape not in (parameter.shape, torch.Size()):
+            raise _damaged(folder, f"{shorten(key)} is unknown or has another shape")
+        state[key] = torch.zeros_like(parameter) if shape == parameter.shape else torch.zeros(())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # PyTorch warns where there is a single worker
         load(state, storage_reader=reader, no_dist=not dist.is_initialized())
     restore_optimizer(optimizer, model, state)
+
+
+def _damaged(folder: Path, reason: str) -> RunError:
+    return RunError(
+        f"{folder}: damaged optimizer state ({reason}). Delete its checkpoint to continue from the one before."
+    )
 
 
 def _blocks(model: nn.Module, *, setting: str) -> list[EncoderBlock | DecoderBlock]:
