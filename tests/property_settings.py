@@ -1,4 +1,4 @@
-"""Number of examples of property tests: a fifth in the fast tier, thousands of damaged files in the thorough one."""
+"""Number of examples of property tests: a fifth in the fast tier, thousands of damaged files in the full one."""
 
 import os
 
@@ -6,7 +6,6 @@ from hypothesis import settings
 
 FAST = os.environ.get("DRAGOMAN_TESTS") == "fast"
 FULL = os.environ.get("DRAGOMAN_TESTS") == "full"
-THOROUGH = os.environ.get("DRAGOMAN_TESTS") == "thorough"
 
 
 def examples(count: int) -> settings:
@@ -15,5 +14,5 @@ def examples(count: int) -> settings:
 
 
 def damaged_files(count: int) -> settings:
-    """Return settings as `examples` does, with 5,000 examples in the thorough tier."""
-    return settings(max_examples=5_000) if THOROUGH else examples(count)
+    """Return settings as `examples` does, with 5,000 examples in the full tier."""
+    return settings(max_examples=5_000) if FULL else examples(count)
