@@ -122,8 +122,9 @@ def _compare_runs(names: Sequence[str]) -> Outcome:
         )
     runs = [summarize_run(Path(name)) for name in names]
     stored = {run.run: RunFolder(Path(run.run)).read_export().get("compute_type", "float32") for run in runs}
+    scored = {run.run for run in runs if run.scores}
     for name, compute_type in stored.items():
-        if compute_type != "float32":
+        if compute_type != "float32" and name in scored:
             messages.say(
                 f"note: {name}: the scores are those of the float32 weights, not of the {compute_type} weights"
             )

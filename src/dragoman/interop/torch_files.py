@@ -8,6 +8,7 @@ functions and classes before it is read; all but those that build tensors and pl
 
 import argparse
 import pickletools
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +56,8 @@ def read_torch_file(path: Path) -> Any:
 
     Raises DataError if it is damaged, of PyTorch before 1.6, or holds objects of other classes.
     """
-    with TORCH_FILES.open(path) as file:
+    with TORCH_FILES.open(path) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of damaged texts in a pickle
         size = file.seek(0, 2)
         _check_archive(path, file, size)
         file.seek(0)

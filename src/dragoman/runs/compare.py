@@ -106,6 +106,7 @@ def summarize_run(path: Path) -> RunSummary:
     """Collect the facts of a run. Raises RunError if the folder is no run, DataError if its tokenizer is missing."""
     folder = RunFolder(path)
     settings, model, result = folder.read_complete_config(), read_model_summary(folder), folder.read_scores()
+    origin = folder.read_origin()
     texts = {name: _corpus_fingerprint(name, folder) for name in result.get("scores", {})}
     return RunSummary(
         run=str(path),
@@ -113,7 +114,7 @@ def summarize_run(path: Path) -> RunSummary:
         model=settings["model"]["kind"],
         parameters=model.parameters,
         gflops_per_token=sum(model.flops.values()) / 1e9,
-        weights=result.get("weights"),
+        weights=f"imported from {origin['format']}" if origin else result.get("weights"),
         minutes=result["seconds"] / 60 if "seconds" in result else None,
         steps=result.get("steps"),
         tokens=result.get("tokens"),

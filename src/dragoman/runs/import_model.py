@@ -181,7 +181,7 @@ def _sample(folder: RunFolder) -> tuple[str, str] | None:
         warnings.simplefilter("ignore", TextWarning)  # the sample itself shows that it is cut off or has unknown words
         match loaded:
             case Translator():
-                return SAMPLE_TEXT, loaded.translate(SAMPLE_TEXT).text
+                return SAMPLE_TEXT, loaded.translate(SAMPLE_TEXT, max_length=SAMPLE_TOKENS).text
             case Generator():
                 return SAMPLE_TEXT, loaded.generate(SAMPLE_TEXT, max_new_tokens=SAMPLE_TOKENS, temperature=0).text
     return None

@@ -1,0 +1,114 @@
+"""Every reader of another program's files answers any content with a model or with an error of dragoman."""
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+
+from dragoman.errors import DragomanError
+from dragoman.interop.imported_model import ImportOptions
+from dragoman.interop.recognize_format import PARTNERS
+from tests import fairseq_models, joeynmt_models
+from tests.properties.test_fuzzed_files import EDITS, TREE_EDITS, edit_bytes, edit_tree
+from tests.property_settings import FULL
+
+pytestmark = pytest.mark.slow
+CASES = 2000 if FULL else 20
+"""Changes of each file."""
+FUZZING = settings(max_examples=CASES, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
+
+
+def write_fairseq(folder: Path) -> None:
+    fairseq_models.write_folder(folder, fairseq_models.settings(learned_pos=True))
+    merges = ["t w", "tw o</w>", "d o", "g s</w>"]
+    (folder / "bpecodes").write_text("#version: 0.2\n" + "".join(f"{one}\n" for one in merges))
+
+
+def write_joeynmt(folder: Path) -> None:
+    joeynmt_models.write_folder(folder, joeynmt_models.settings(norm="pre"))
+
+
+MODELS: dict[str, Callable[[Path], None]] = {"fairseq": write_fairseq, "joeynmt": write_joeynmt}
+FILES = {
+    "fairseq": ("checkpoint_best.pt", "dict.en.txt", "dict.de.txt", "bpecodes"),
+    "joeynmt": ("best.ckpt", "config.yaml", "src_vocab.txt", "trg_vocab.txt"),
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for name, write in MODELS.items():
+        write(folder / name)
+    return folder
+
+
+def check(name: str, folder: Path) -> None:
+    """Recognize and read a model."""
+    PARTNERS[name].recognizes(folder)
+    try:
+        PARTNERS[name].read(folder, ImportOptions())
+    except DragomanError as error:
+        assert len(str(error).splitlines()) <= 3, error  # noqa: PT017
+
+
+@pytest.mark.parametrize(("name", "file"), [(name, file) for name, files in FILES.items() for file in files])
+def test_any_content_is_read_or_refused(name: str, file: str, models: Path, tmp_path: Path) -> None:
+    folder = tmp_path / name
+    shutil.copytree(models / name, folder)
+    content = (folder / file).read_bytes()
+    PARTNERS[name].read(folder, ImportOptions())
+
+    @FUZZING
+    @given(edits=EDITS)
+    def check_bytes(edits: Any) -> None:
+        (folder / file).write_bytes(edit_bytes(content, edits))
+        check(name, folder)
+
+    check_bytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_any_pickle_in_an_archive_is_read_or_refused(name: str, models: Path, tmp_path: Path) -> None:
+    """Changes inside of the pickle, with a valid checksum of the archive."""
+    folder, file = tmp_path / name, FILES[name][0]
+    shutil.copytree(models / name, folder)
+    with zipfile.ZipFile(folder / file) as archive:
+        members = {one: archive.read(one) for one in archive.namelist()}
+    pickle = next(one for one in members if one.endswith("data.pkl"))
+
+    @FUZZING
+    @given(edits=EDITS)
+    def check_bytes(edits: Any) -> None:
+        with zipfile.ZipFile(folder / file, "w") as archive:
+            for one, content in members.items():
+                archive.writestr(one, edit_bytes(content, edits) if one == pickle else content)
+        check(name, folder)
+
+    check_bytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_any_settings_are_read_or_refused(name: str, models: Path, tmp_path: Path) -> None:
+    """Settings of other values and types."""
+    folder = tmp_path / name
+    shutil.copytree(models / name, folder)
+
+    @FUZZING
+    @given(edits=TREE_EDITS)
+    def check_tree(edits: Any) -> None:
+        if name == "fairseq":
+            tree = edit_tree(fairseq_models.settings(), edits)
+            saved = torch.load(models / name / FILES[name][0], weights_only=False)
+            torch.save({**saved, "args": None, "cfg": {"model": tree}}, folder / FILES[name][0])
+        else:
+            tree = edit_tree(joeynmt_models.settings(norm="pre"), edits)
+            (folder / "config.yaml").write_text(joeynmt_models.yaml.safe_dump(tree, allow_unicode=False))
+        check(name, folder)
+
+    check_tree()
