@@ -33,11 +33,12 @@ _COMMON_KEYS = {
     "qkv_bias",
     "output_bias",
 }
-# Dropout has no effect here, and neither has source_eos: the caller adds end symbols to sources.
+# Dropout has no effect here. Neither have source_eos, because the caller adds end symbols to sources, and
+# start_embedding, because the row of BOS is zero in the weights.
 _KEYS = {
     "encoder_decoder": _COMMON_KEYS
     | {"encoder_layers", "decoder_layers", "source_vocabulary", "target_vocabulary"}
-    | {"scale_output", "decoder_layer", "source_eos"},
+    | {"scale_output", "decoder_layer", "source_eos", "start_embedding"},
     "decoder_only": _COMMON_KEYS | {"num_layers", "vocabulary"},
 }
 

@@ -18,7 +18,8 @@ StoredType = Annotated[
     Literal["float32", "bfloat16", "int8"], typer.Option("--compute-type", help="Number format of the weights.")
 ]
 ShortlistCorpus = Annotated[
-    Path | None, typer.Option(help="Aligned corpus that --shortlist is learned from.", show_default="the run's own")
+    Path | None,
+    typer.Option(help="Aligned corpus for --shortlist, and for int8 of --format marian.", show_default="the run's own"),
 ]
 
 
@@ -47,7 +48,8 @@ def export(
     from dragoman.runs.presets import DEFAULT_TASK
 
     if not shortlist:
-        refuse({"source": source, "target": target, **sizes}, "without --shortlist")
+        corpus = {"source": source, "target": target} if model_format is None else {}
+        refuse({**corpus, **sizes}, "without --shortlist")
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are the two sides of one corpus. Give both, or neither.")
     config = shortlist and parse(ShortlistConfig, sizes, where="--shortlist")

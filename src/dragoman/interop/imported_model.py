@@ -4,7 +4,7 @@ A partner is a sub-package of `interop` with a function `read(path, options) -> 
 `write(model: ExportedModel, folder)`. Both list themselves in `interop.recognize_format`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, assert_never, final
@@ -125,6 +125,8 @@ class ExportedModel:
     shortlist: Shortlist | None = None
     compute_type: ComputeType = "float32"
     """Number format that the user asks for; a writer refuses those that its format lacks."""
+    texts: Callable[[], Iterable[tuple[str, str]]] = tuple
+    """Pairs of texts of the training corpus, from which writers measure the ranges of numbers."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Measured score by metric, such as `bleu`; empty without a test set."""
 

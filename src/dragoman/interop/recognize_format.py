@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from dragoman.errors import ConfigError, DataError, nearest, suggest_path
-from dragoman.interop import g2p_en
+from dragoman.interop import g2p_en, marian
 from dragoman.interop.ctranslate2 import read_model, write_model
 from dragoman.interop.ctranslate2.read_model import is_ctranslate2
 from dragoman.interop.fairseq import partner as fairseq
@@ -31,6 +31,8 @@ class Partner:
 
     Raises ConfigError if the format lacks a part of the model; None for formats that are only read.
     """
+    has_shortlists: bool = False
+    """Whether the format holds lexical shortlists."""
 
 
 PARTNERS: Mapping[str, Partner] = {
@@ -43,6 +45,13 @@ PARTNERS: Mapping[str, Partner] = {
     "fairseq": Partner("fairseq checkpoint next to its dictionaries", fairseq.recognizes, fairseq.read),
     "joeynmt": Partner("folder of a JoeyNMT training", joeynmt.recognizes, joeynmt.read),
     "g2p_en": Partner("checkpoint of the package g2p-en", g2p_en.recognizes, g2p_en.read),
+    "marian": Partner(
+        "model of Marian or Firefox, next to its vocabularies",
+        marian.recognizes,
+        marian.read,
+        marian.write,
+        has_shortlists=True,
+    ),
 }
 """Partner by the name of its format."""
 

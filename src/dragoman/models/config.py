@@ -17,6 +17,7 @@ from dragoman.nn.sparse.factory import NOT_CAUSAL, PatternConfig
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 DecoderLayer = Literal["self_attention", "ssru"]
+StartEmbedding = Literal["learned", "zero"]
 CombineMode = Literal["add", "concatenate"]
 KeptHeads = tuple[tuple[int, ...], ...]
 """Indices of the remaining heads, one list per layer."""
@@ -291,10 +292,12 @@ class EncoderDecoderConfig(TransformerConfig):
     tie_embeddings: Literal["all", "target", "none"] = Field(
         default="all", description="tie the output projection to both embeddings (all), to the target's, or to none"
     )
+    start_embedding: StartEmbedding = Field(
+        default="learned", description="of BOS, with which a target starts: learned, or zero as in Marian and Firefox"
+    )
     scale_output: bool = Field(
         default=False, description="multiply hidden states by d_model^(-1/2) before a tied output projection, as in T5"
     )
-
     source_eos: bool = Field(
         default=True, description="let the encoder see the end symbol of sources; models of OpenNMT do not"
     )

@@ -23,7 +23,8 @@ from dragoman.models.config import (
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.encoder_only import EncoderOnlyTransformer, MaskedLMTransform
-from dragoman.models.weight_initialization import build_tied_embeddings, initialize_weights
+from dragoman.models.special_symbols import BOS
+from dragoman.models.weight_initialization import build_tied_embeddings, initialize_weights, keep_zero_row
 from dragoman.nn.attention import AttentionPattern, FullAttention, Heads, MultiHeadAttention, PositionBias
 from dragoman.nn.attention_score_functions import Score, build_score
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock, Residual
@@ -73,6 +74,8 @@ def build_encoder_decoder(
         source_eos=config.source_eos,
     )
     initialize_weights(model, model.unembedding.weight)
+    if config.start_embedding == "zero":
+        keep_zero_row(target.weight, BOS)
     return model
 
 

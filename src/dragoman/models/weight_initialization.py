@@ -67,6 +67,16 @@ def build_tied_embeddings(
             assert_never(tie)
 
 
+def keep_zero_row(weight: Tensor, row: int) -> None:
+    """Set a row of a table to zero, and its gradient in every backward pass."""
+    if weight.is_meta:  # a model without numbers, which is not trained
+        return
+    with torch.no_grad():
+        weight[row] = 0
+    index = torch.tensor([row])
+    weight.register_hook(lambda gradient: gradient.index_fill(0, index.to(gradient.device), 0))
+
+
 @torch.no_grad()
 def initialize_weights(model: nn.Module, output_weight: Tensor) -> None:
     r"""Initialize embeddings from $N(0, 1/d)$, with unit variance after scaling by $\sqrt d$, and linear maps by Glorot

@@ -14,6 +14,7 @@ from dragoman.data.readers.parallel import ParallelFiles, read_corpus
 from dragoman.data.shortlist import ShortlistConfig, build_shortlist
 from dragoman.errors import ConfigError, RunError, known_word
 from dragoman.inference.backends import cpu_backend
+from dragoman.interop.recognize_format import require_format
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.models.weight_quantization import ComputeType, load_arrays, quantize_weights, save_arrays
 from dragoman.models.weight_storage import parameter_shapes
@@ -85,26 +86,39 @@ def export(
         )
     if (source is None) != (target is None):
         raise ConfigError("source and target are the two sides of one corpus. Give both, or neither.")
-    if source is not None and not shortlist:
+    has_shortlists = format is None or require_format(format, writes=True).has_shortlists
+    if source is not None and not shortlist and (format is None or not has_shortlists):
         raise ConfigError("source and target have no effect without shortlist. Leave them out.")
     config = ShortlistConfig() if shortlist is True else shortlist or None
-    if format is not None and config is not None:
-        raise ConfigError("A shortlist is learned for dragoman's own format. Leave shortlist or format out.")
+    if config is not None and not has_shortlists:
+        raise ConfigError(f"format = {format} holds no shortlists. Leave shortlist or format out.")
     stored = compute_type if format is None else "float32"
     experiment = _read_exportable(folder, out, stored, shortlist=config is not None)
-    pairs = None
+
+    def texts() -> Iterator[tuple[str, str]]:
+        if source is not None and target is not None:
+            return _read_pairs(source, target)
+        return _read_training_pairs(experiment, folder)
+
+    built, pairs = None, None
     with new_folder(out) as path:
         if config is not None:
-            if source is not None and target is not None:
-                texts = _read_pairs(source, target)
-            else:
-                texts = _read_training_pairs(experiment, folder)
-            built, pairs = build_shortlist(texts, folder.read_tokenizer(), config)
-            built.save(RunFolder(path).shortlist)
+            built, pairs = build_shortlist(texts(), folder.read_tokenizer(), config)
         if format is None:
+            if built is not None:
+                built.save(RunFolder(path).shortlist)
             _write_export(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
         else:
-            write_format(folder, experiment, path, name=out.name, format_name=format, compute_type=compute_type)
+            write_format(
+                folder,
+                experiment,
+                path,
+                name=out.name,
+                format_name=format,
+                compute_type=compute_type,
+                shortlist=built,
+                texts=texts,
+            )
     weights = (file for file in out.rglob("*") if file.is_file()) if format is not None else [RunFolder(out).weights]
     after = sum(file.stat().st_size for file in weights)
     return ExportResult(out, compute_type, folder.weights.stat().st_size, after, pairs, format)
@@ -133,7 +147,8 @@ def _read_pairs(source: str | Path, target: str | Path) -> Iterator[tuple[str, s
 
 
 def _read_training_pairs(experiment: Experiment, folder: RunFolder) -> Iterator[tuple[str, str]]:
-    assert isinstance(experiment, TranslationConfig), "no other runs have a shortlist"
+    if not isinstance(experiment, TranslationConfig) or experiment.data.train is None:
+        raise ConfigError(f"{folder.path}: has no training data here. Give a corpus with --source and --target.")
     data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed)
     check_unchanged(data.fingerprints, folder)
     return iter(data.train)

@@ -1,5 +1,6 @@
 """Export of a run to the format of another program."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,19 @@ from dragoman.tasks.config import Experiment, LanguageModelingConfig, MaskedLMCo
 
 
 def write_format(
-    folder: RunFolder, experiment: Experiment, out: Path, *, name: str, format_name: str, compute_type: ComputeType
+    folder: RunFolder,
+    experiment: Experiment,
+    out: Path,
+    *,
+    name: str,
+    format_name: str,
+    compute_type: ComputeType,
+    shortlist: Shortlist | None,
+    texts: Callable[[], Iterable[tuple[str, str]]],
 ) -> None:
     """Write the model of a finished run to an empty folder, which is later called `name`.
+
+    The shortlist is by default that of the run; `texts` returns the pairs of texts of the training corpus.
 
     Raises ConfigError if the format is unknown, only read, or lacks a part of the model.
     """
@@ -42,7 +53,8 @@ def write_format(
         max_length=_max_length(experiment),
         origin=_read_origin(folder),
         chat_template=None if template is None else template.model_dump(mode="json"),
-        shortlist=Shortlist.load(folder.shortlist) if folder.shortlist.exists() else None,
+        shortlist=Shortlist.load(folder.shortlist) if shortlist is None and folder.shortlist.exists() else shortlist,
+        texts=texts,
         compute_type=compute_type,
         scores=_scores(folder),
         **options,

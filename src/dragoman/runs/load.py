@@ -40,6 +40,7 @@ MODEL_KEYS = {
 """Keys of complete model configurations by kind; the classes cannot tell, because they import PyTorch."""
 LATER_KEYS = {
     *("head_size", "norm_epsilon", "qkv_bias", "output_bias", "scale_output", "decoder_layer", "source_eos"),
+    "start_embedding",
 }
 """Keys that the configurations of older runs lack, and whose defaults the CPU library knows."""
 LOADED_AS = {

@@ -78,9 +78,11 @@ _STUDENT_TINY = merge(
         norm_position="post",
         positions={"kind": "sinusoidal", "order": "halves", "inclusive": True},
         norm_epsilon=1e-6,
+        start_embedding="zero",
     ),
-    _training(0.001, kind="inverse_sqrt", warmup=1000),
+    _training(0.001, kind="inverse_sqrt", warmup=1000) | {"tokenizer": {"kind": "unigram"}},
 )
+"""Network of the tiny students that Firefox translates with."""
 _LSTM = merge(
     _model(kind="recurrent", d_model=256, attention={"kind": "additive"}),
     _training(0.001, kind="inverse_sqrt", warmup=400),

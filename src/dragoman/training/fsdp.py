@@ -39,6 +39,10 @@ def shard_model(model: nn.Module, workers: WorkerGroup, *, device: torch.device)
             "training.sharding = full does not support a cross-attention score with weights; "
             "leave it out, or choose model.attention.cross.score = scaled_dot"
         )
+    if any(parameter._backward_hooks for parameter in model.parameters()):  # shards have no hooks
+        raise ConfigError(
+            "training.sharding = full does not support model.start_embedding = zero; leave one of them out"
+        )
     # Blocks return views, about which FSDP2 warns; they are not modified in place here.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module", category=UserWarning)
     mesh = init_device_mesh(device.type, (workers.world_size,))

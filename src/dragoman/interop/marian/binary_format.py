@@ -43,7 +43,7 @@ class Int8Matrix:
 
     def dequantize(self) -> Float32[np.ndarray, "rows columns"]:
         """Return the numbers."""
-        return self.values.astype(np.float32) / np.float32(self.multiplier)
+        return self.values.astype(np.float32) * (np.float32(1) / np.float32(self.multiplier))
 
 
 MarianTensor = np.ndarray | Int8Matrix
