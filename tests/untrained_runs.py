@@ -7,21 +7,24 @@ import torch
 
 from dragoman.config_trees import merge
 from dragoman.data.readers.parallel import ParallelFiles
-from dragoman.data.tokenizers import CharacterConfig, Tokenizer, WordConfig
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer, TokenizerConfig, WordConfig
 from dragoman.models.weight_storage import get_weights, save_tensors
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.factory import build_task
 
 PAIRS = [("two dogs play .", "zwei Hunde spielen ."), ("a cat sits by the sea", "eine Katze sitzt am Meer")]
+WORDS = WordConfig()
 MODEL = {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "d_ff": 17}
 
 
-def finished_run(path: Path, changed: dict[str, Any] | None = None) -> RunFolder:
-    """Write a translation run whose vocabulary is the words of `PAIRS`; the options override a small configuration."""
+def finished_run(
+    path: Path, changed: dict[str, Any] | None = None, *, vocabulary: TokenizerConfig = WORDS
+) -> RunFolder:
+    """Write a translation run whose vocabulary is that of `PAIRS`; the options override a small configuration."""
     corpus = {"kind": "files", "source": "/home/somebody/train.en", "target": "/home/somebody/train.de"}
-    tree = {"tokenizer": {"kind": "words"}, "model": MODEL, "data": {"train": corpus}}
-    return _finished(path, merge(tree, changed or {}), Tokenizer.train(lambda: PAIRS, WordConfig()))
+    tree = {"tokenizer": vocabulary.model_dump(mode="json"), "model": MODEL, "data": {"train": corpus}}
+    return _finished(path, merge(tree, changed or {}), Tokenizer.train(lambda: PAIRS, vocabulary))
 
 
 def finished_language_model(

@@ -1,17 +1,24 @@
 """Imported and exported models compute what CTranslate2 computes."""
 
+import gzip
+import unicodedata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 
+import dragoman
+from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer, UnigramConfig
 from dragoman.errors import DataError
 from dragoman.interop.ctranslate2 import read_model, write_model
+from dragoman.interop.ctranslate2.tokenizer_files import sentencepiece_model
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.interop.self_check import check_logits
 from tests.corpora import corpora
 from tests.ctranslate2_models import WORDS, write_generator, write_translator
+from tests.untrained_runs import PAIRS, finished_run
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the judge of this format")
 CHECKPOINTS = corpora() / "checkpoints" / "ctranslate2-v2"
@@ -142,3 +149,46 @@ def test_options_without_counterpart_are_refused(tmp_path):
     folder = write_generator(tmp_path / "model", sliding_window=5)
     with pytest.raises(DataError, match=r"sliding_window'? = 5 is an option that dragoman does not have"):
         read_model.read(folder, ImportOptions())
+
+
+@pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="no checkpoints next to the corpora")
+@pytest.mark.parametrize("suffix", ["", "-i16", "-i8"])
+def test_lists_of_transliterations_equal_ctranslate2(suffix, tmp_path):
+    folder = CHECKPOINTS / f"aren-transliteration{suffix}"
+    translator = dragoman.import_model(folder, tmp_path / "run").load()
+    judge = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+    generator = np.random.default_rng(0)
+    letters = (folder / "source_vocabulary.txt").read_text(encoding="utf-8").split()[3:]
+    words = ["محمد", "كتاب", "القاهرة", "عبدالله", "شوكولاتة", "a"]
+    words += ["".join(generator.choice(letters, generator.integers(1, 11))) for _ in range(40)]
+    found = translator.translate(words, beam_size=4, n_best=4, min_length=0)
+    options = {"beam_size": 4, "num_hypotheses": 4, "return_scores": True, "min_decoding_length": 0}
+    for word, ours, theirs in zip(words, found, judge.translate_batch(list(map(list, words)), **options), strict=True):
+        assert [one.text for one in ours] == ["".join(tokens) for tokens in theirs.hypotheses], word
+        assert [one.score for one in ours] == pytest.approx(theirs.scores, abs=CLOSE), word
+
+
+@pytest.mark.parametrize("compute_type", ["float32", "bfloat16", "int8"])
+def test_exported_runs_score_like_the_run(compute_type, tmp_path):
+    run = finished_run(tmp_path / "run", vocabulary=BpeConfig(vocab_size=300))
+    dragoman.export(run.path, tmp_path / "out", format="ctranslate2", compute_type=compute_type)
+    sources, targets = zip(*PAIRS, strict=True)
+    expected = [one.token_log_probs for one in dragoman.load(run.path, device="cpu").score(sources, targets)]
+    tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "out" / "sentencepiece.model"))
+    judge = ctranslate2.Translator(str(tmp_path / "out"), compute_type="float32", intra_threads=1)
+    found = judge.score_batch(*(tokenizer.encode(list(texts), out_type=str) for texts in (sources, targets)))
+    for ours, theirs in zip(expected, found, strict=True):
+        assert theirs.log_probs == pytest.approx(ours, abs=CLOSE if compute_type == "float32" else 0.1)
+
+
+def test_tokenizers_are_written_for_sentencepiece(tmp_path, shared_data):
+    with gzip.open(shared_data / "multi30k" / "val.en.gz", "rt", encoding="utf-8") as file:
+        texts = [unicodedata.normalize("NFC", line.strip()) for line in file][:400]
+    texts += ["  two  spaces ", "1984 (100 %)", "日本語", "a_b", "É"]
+    for config in (BpeConfig(vocab_size=700), UnigramConfig(vocab_size=700), CharacterConfig()):
+        ours = Tokenizer.train(lambda: ((text, text) for text in texts[:300]), config).source
+        content = sentencepiece_model(ours, write_model.SYMBOLS)
+        theirs = sentencepiece.SentencePieceProcessor(model_proto=content)
+        for text in texts:
+            assert theirs.encode(text) == ours.encode(text), (config.kind, text)
+            assert theirs.decode(ours.encode(text)) == ours.decode(ours.encode(text)), (config.kind, text)

@@ -22,6 +22,8 @@ ShortlistCorpus = Annotated[
     typer.Option(help="Aligned corpus for --shortlist, and for int8 of --format marian.", show_default="the run's own"),
 ]
 
+LanguageCode = Annotated[str | None, typer.Option(help="Language code, for formats that name it.")]
+
 
 @config_options(ShortlistConfig, ("frequent", "per_token"), into="sizes", default=None)
 def export(
@@ -36,6 +38,8 @@ def export(
     shortlist: Annotated[bool, typer.Option("--shortlist", help="Learn a lexical shortlist.")] = False,
     source: ShortlistCorpus = None,
     target: ShortlistCorpus = None,
+    source_language: LanguageCode = None,
+    target_language: LanguageCode = None,
     sizes: dict[str, Any],
 ) -> Outcome:
     """Write the model of a run to a folder, also for another program.
@@ -52,6 +56,11 @@ def export(
         refuse({**corpus, **sizes}, "without --shortlist")
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are the two sides of one corpus. Give both, or neither.")
+    languages = {"source_language": source_language, "target_language": target_language}
+    if model_format is None:
+        refuse(languages, "without --format")
+    if (source_language is None) != (target_language is None):
+        raise ConfigError("--source-language and --target-language are a pair. Give both, or neither.")
     config = shortlist and parse(ShortlistConfig, sizes, where="--shortlist")
     result = export_run(
         run,
@@ -61,6 +70,7 @@ def export(
         shortlist=config,
         source=source,
         target=target,
+        languages=(source_language, target_language) if source_language and target_language else None,
     )
     if model_format is not None:
         size = f"{result.after / MEBIBYTE:.1f} MiB"

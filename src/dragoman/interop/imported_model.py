@@ -127,6 +127,8 @@ class ExportedModel:
     """Number format that the user asks for; a writer refuses those that its format lacks."""
     texts: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Pairs of texts of the training corpus, from which writers measure the ranges of numbers."""
+    languages: tuple[str, str] | None = None
+    """Codes of source and target language that the user names."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Measured score by metric, such as `bleu`; empty without a test set."""
 

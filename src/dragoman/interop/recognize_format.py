@@ -7,7 +7,7 @@ from typing import final
 
 from dragoman.errors import ConfigError, DataError, nearest, suggest_path
 from dragoman.interop import g2p_en, marian
-from dragoman.interop.ctranslate2 import read_model, write_model
+from dragoman.interop.ctranslate2 import argos_package, read_model, write_model
 from dragoman.interop.ctranslate2.read_model import is_ctranslate2
 from dragoman.interop.fairseq import partner as fairseq
 from dragoman.interop.huggingface import partner as huggingface
@@ -41,6 +41,7 @@ PARTNERS: Mapping[str, Partner] = {
         huggingface.recognizes,
         huggingface.read,
     ),
+    "argos": Partner("package of Argos Translate", argos_package.recognizes, argos_package.read, argos_package.write),
     "ctranslate2": Partner("folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write),
     "fairseq": Partner("fairseq checkpoint next to its dictionaries", fairseq.recognizes, fairseq.read),
     "joeynmt": Partner("folder of a JoeyNMT training", joeynmt.recognizes, joeynmt.read),

@@ -69,14 +69,16 @@ def export(
     shortlist: ShortlistConfig | bool = False,
     source: str | Path | None = None,
     target: str | Path | None = None,
+    languages: tuple[str, str] | None = None,
 ) -> ExportResult:
     """Write the model of a finished run to a new folder, without training state.
 
     `dragoman.load` accepts the folder like a run, unless `format` names another program that reads it. Weights have the
     given compute type, of which `int8` needs a quarter of the space of `float32`. A `shortlist` is built from the
-    aligned files `source` and `target`, by default from the training data, which must still exist. Raises RunError if
-    the run is unfinished or the folder exists, ConfigError if the model does not support the format, the compute type
-    or a shortlist, and DataError if the corpus is unusable.
+    aligned files `source` and `target`, by default from the training data, which must still exist. `languages` are the
+    codes of source and target language, for formats that name them. Raises RunError if the run is unfinished or the
+    folder exists, ConfigError if the model does not support the format, the compute type or a shortlist, and DataError
+    if the corpus is unusable.
     """
     folder, out = open_run(run), Path(output_dir)
     compute_type = known_word(compute_type, get_args(ComputeType))
@@ -86,12 +88,10 @@ def export(
         )
     if (source is None) != (target is None):
         raise ConfigError("source and target are the two sides of one corpus. Give both, or neither.")
-    has_shortlists = format is None or require_format(format, writes=True).has_shortlists
-    if source is not None and not shortlist and (format is None or not has_shortlists):
-        raise ConfigError("source and target have no effect without shortlist. Leave them out.")
+    if languages is not None and format is None:
+        raise ConfigError("languages have no effect without format. Leave them out.")
     config = ShortlistConfig() if shortlist is True else shortlist or None
-    if config is not None and not has_shortlists:
-        raise ConfigError(f"format = {format} holds no shortlists. Leave shortlist or format out.")
+    _check_shortlist(format, config, has_corpus=source is not None)
     stored = compute_type if format is None else "float32"
     experiment = _read_exportable(folder, out, stored, shortlist=config is not None)
 
@@ -118,10 +118,20 @@ def export(
                 compute_type=compute_type,
                 shortlist=built,
                 texts=texts,
+                languages=languages,
             )
     weights = (file for file in out.rglob("*") if file.is_file()) if format is not None else [RunFolder(out).weights]
     after = sum(file.stat().st_size for file in weights)
     return ExportResult(out, compute_type, folder.weights.stat().st_size, after, pairs, format)
+
+
+def _check_shortlist(format_name: str | None, config: ShortlistConfig | None, *, has_corpus: bool) -> None:
+    """Raise ConfigError if the format holds no shortlist, or a corpus has no effect."""
+    has_shortlists = format_name is None or require_format(format_name, writes=True).has_shortlists
+    if has_corpus and config is None and (format_name is None or not has_shortlists):
+        raise ConfigError("source and target have no effect without shortlist. Leave them out.")
+    if config is not None and not has_shortlists:
+        raise ConfigError(f"format = {format_name} holds no shortlists. Leave shortlist or format out.")
 
 
 def _read_exportable(folder: RunFolder, out: Path, compute_type: ComputeType, *, shortlist: bool) -> Experiment:

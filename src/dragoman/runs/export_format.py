@@ -26,6 +26,7 @@ def write_format(
     compute_type: ComputeType,
     shortlist: Shortlist | None,
     texts: Callable[[], Iterable[tuple[str, str]]],
+    languages: tuple[str, str] | None,
 ) -> None:
     """Write the model of a finished run to an empty folder, which is later called `name`.
 
@@ -57,6 +58,7 @@ def write_format(
         texts=texts,
         compute_type=compute_type,
         scores=_scores(folder),
+        languages=languages,
         **options,
     )
     write(model, out)

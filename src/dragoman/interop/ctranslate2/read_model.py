@@ -97,6 +97,11 @@ class _Folder:
 
 def read(path: Path, options: ImportOptions) -> ImportedModel:
     """Read a model. Raises DataError or RunError if files are missing, damaged, or of a kind that we lack."""
+    return read_folder(path, options, tokenizers=path)
+
+
+def read_folder(path: Path, options: ImportOptions, *, tokenizers: Path) -> ImportedModel:
+    """Read a model whose tokenizers are in another folder."""
     folder = _read_folder(path)
     orders = {side: one.order for side, one in folder.vocabularies.items()}
     network = _network(folder)
@@ -109,7 +114,7 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
     weights, account = table.read(
         folder.weights, shapes, where=folder.where, orders=orders, allow_unused=options.allow_unused
     )
-    tokenizer, notes = _tokenizer(folder)
+    tokenizer, notes = _tokenizer(folder, tokenizers)
     return ImportedModel(
         task="language_modeling" if folder.is_decoder_only else "translation",
         network=network,
@@ -200,13 +205,13 @@ def _vocabularies(
     return found, files
 
 
-def _tokenizer(folder: _Folder) -> tuple[Tokenizer, tuple[str, ...]]:
+def _tokenizer(folder: _Folder, path: Path) -> tuple[Tokenizer, tuple[str, ...]]:
     """Return the tokenizer, and notes on it and on the symbols around texts."""
     sides = folder.vocabularies
-    target, kind = build_tokenizer(sides["target"], folder.path, side="target", symbols=folder.symbols)
+    target, kind = build_tokenizer(sides["target"], path, side="target", symbols=folder.symbols)
     source = target
-    if sides["source"] is not sides["target"] or (folder.path / "source.spm").is_file():
-        source, kind = build_tokenizer(sides["source"], folder.path, side="source", symbols=folder.symbols)
+    if sides["source"] is not sides["target"] or (path / "source.spm").is_file():
+        source, kind = build_tokenizer(sides["source"], path, side="source", symbols=folder.symbols)
     notes = [f"Texts are tokenized by {kind}."]
     if kind == WHITE_SPACE:
         notes[0] = (

@@ -15,7 +15,7 @@ from dragoman.interop.ctranslate2.model_file import FILE_NAME, ModelFile, write_
 from dragoman.interop.ctranslate2.network_config import DECODER_ONLY, SEQ2SEQ, encodings_table
 from dragoman.interop.ctranslate2.network_export import Network, attribute_tensors, check_network
 from dragoman.interop.ctranslate2.quantization import quantize_weight
-from dragoman.interop.ctranslate2.read_model import CONFIG_NAME, FORMAT
+from dragoman.interop.ctranslate2.read_model import CONFIG_NAME
 from dragoman.interop.ctranslate2.tokenizer_files import export_tokens, write_tokenizers
 from dragoman.interop.ctranslate2.variable_names import table_of_names
 from dragoman.interop.imported_model import ExportedModel, Origin
@@ -25,6 +25,8 @@ from dragoman.models.weight_quantization import ComputeType
 REVISIONS: Final = {SEQ2SEQ: 7, DECODER_ONLY: 8}
 SYMBOLS: Final = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>"}
 """Names of our special symbols in an exported vocabulary."""
+_FORMATS: Final = ("ctranslate2", "argos")
+"""Formats of models whose weights have the order and names of this one."""
 _OUTPUT_BIAS: Final = "decoder/projection/bias"
 MIN_POSITIONS: Final = 2048
 """Rows of a table of sinusoidal positions, which ends what the model can read."""
@@ -40,7 +42,7 @@ def write(model: ExportedModel, folder: Path) -> None:
     if not isinstance(network, EncoderDecoderConfig | DecoderOnlyConfig):
         raise ConfigError(f"model.kind = {network.kind}: CTranslate2 has other ones. Export it without --format.")
     check_network(network)
-    origin = model.origin if model.origin is not None and model.origin.format == FORMAT else None
+    origin = model.origin if model.origin is not None and model.origin.format in _FORMATS else None
     spec = SEQ2SEQ if isinstance(network, EncoderDecoderConfig) else DECODER_ONLY
     tensors = dict(_quantize(_weights(model, network, origin), model.compute_type, origin))
     tensors |= attribute_tensors(network, starts_from_zero=origin is not None and origin.orders["target"].bos is None)
