@@ -65,6 +65,12 @@ class DataConfig(ValidationConfig):
         first = () if isinstance(self.train, PreparedFolder) else (self.train,)
         return (*first, *(extra.corpus for extra in self.extra_corpora))
 
+    @property
+    def names_languages(self) -> bool:
+        """Whether a corpus names its languages."""
+        corpora = [*([] if self.train is None else self.train_corpora), self.valid, self.test]
+        return any(one is not None and (one.source_language or one.target_language) for one in corpora)
+
     @model_validator(mode="after")
     def _check_corpora(self) -> Self:
         names = ("extra_corpora", "valid", "valid_size", "test", "cleaning") if self.prepared_folder is not None else ()

@@ -89,6 +89,11 @@ def resolve_preparation(tree: Tree, *, complete: bool, tokenizer: Path | None = 
         raise ConfigError("data.train.source_features: trees cannot be prepared. Train on the texts themselves.")
     if config is not None and without_dropout(experiment.tokenizer) != without_dropout(config):
         raise ConfigError(f"tokenizer: differs from {tokenizer}. Leave it out, or leave out --tokenizer.")
+    if experiment.data.names_languages:
+        raise ConfigError(
+            "data names languages of corpora, which dragoman data prepare does not support. Train from the text files, "
+            "or leave source_language and target_language out."
+        )
     is_trained = isinstance(experiment.tokenizer, BpeConfig | UnigramConfig) and experiment.init_from is None
     return experiment, is_trained and not complete and not is_set(tree, "tokenizer.vocab_size")
 

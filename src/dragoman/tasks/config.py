@@ -226,6 +226,8 @@ class LanguageModelingConfig(Config):
         check_single_vocabulary(self.tokenizer, dropout=pairs)
         if isinstance(self.data, PromptConfig):
             _check_source_features(self.data, self.tokenizer, needs_source_features=False)
+            if self.data.names_languages:
+                raise ValueError("data names languages, which have no effect on a language model. Leave them out.")
         keys = "data.max_source_length and data.max_target_length" if pairs else "data.context_length"
         check_max_positions(self.model, self.data.context_length, "a context", keys)
         return self

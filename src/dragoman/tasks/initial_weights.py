@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from dragoman.data.preprocessing.pipeline import TOKENIZER_FILE
 from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, SubwordTokenizer, Tokenizer, TokenizerConfig
+from dragoman.data.tokenizers.language_tags import add_language_tags
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.data.tokenizers.vocabulary_extension import extend_vocab
 from dragoman.errors import ConfigError, RunError
@@ -72,7 +73,9 @@ def initial_tokenizer(experiment: TranslationConfig, pairs: Pairs, open_run: Ope
     if start is None:
         prepared = experiment.data.prepared_folder
         if prepared is None:
-            return Tokenizer.train(pairs, experiment.tokenizer)
+            tokenizer = Tokenizer.train(pairs, experiment.tokenizer)
+            corpora = experiment.data.train_corpora
+            return add_language_tags(tokenizer, ((one.source_language, one.target_language) for one in corpora))
         tokenizer = Tokenizer.load(prepared / TOKENIZER_FILE)
         if without_dropout(experiment.tokenizer) != without_dropout(tokenizer.config):
             raise ConfigError(

@@ -1,7 +1,7 @@
 """Cleaned and tokenized parallel data, for translation and for language models of prompts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, final
 
@@ -13,12 +13,18 @@ from dragoman.data.config import DataConfig, PreparedFolder
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.source_token_features import FeatureStore, StoredFeatures, prepare_source_features
 from dragoman.data.preprocessing.pipeline import PreparedData, TokenizedText, prepare_data
-from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
-from dragoman.data.readers.parallel import ParallelFiles, corpus_name, resolve_files
-from dragoman.data.tokenizers import BpeConfig, Tokenizer, TokenizerConfig
+from dragoman.data.preprocessing.tokenize_corpus import (
+    ONE_DIRECTION,
+    CorpusDirections,
+    retokenize_epoch,
+    tokenize_texts,
+)
+from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, corpus_name, resolve_files
+from dragoman.data.tokenizers import BpeConfig, Direction, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.tokenizer_pair import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError, shorten
 from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
+from dragoman.inference.translator import LanguageOptions
 from dragoman.number_words import counted
 from dragoman.tasks import task
 
@@ -34,11 +40,12 @@ class LengthLimits:
     def __str__(self) -> str:
         return f"{self.source:,}" if self.source == self.target else f"{self.source:,} and {self.target:,}"
 
-    def tokenize(self, texts: TextStore, tokenizer: Tokenizer) -> TokenStore:
+    def tokenize(
+        self, texts: TextStore, tokenizer: Tokenizer, directions: CorpusDirections = ONE_DIRECTION
+    ) -> TokenStore:
         """Tokenize the texts and leave out longer pairs."""
-        return tokenize_texts(
-            texts, tokenizer, task.cache_dir(), max_source_length=self.source, max_target_length=self.target
-        )
+        limits = {"max_source_length": self.source, "max_target_length": self.target}
+        return tokenize_texts(texts, tokenizer, task.cache_dir(), **limits, directions=directions)
 
 
 @final
@@ -55,6 +62,10 @@ class ParallelData(task.TaskData):
     """Whether one model reads source and target as one sequence."""
     source_features: Mapping[str, StoredFeatures]
     """Dependency trees of the sources, by set."""
+    directions: CorpusDirections = ONE_DIRECTION
+    """Prefixes of the pairs of each training corpus."""
+    languages: Mapping[str, LanguageOptions] = field(default_factory=dict)
+    """Languages of the validation and the test set, by set: the options of a translation."""
     corpus_weights: CorpusWeights | None = None
     """Sampling weights of several corpora."""
     weights: Mapping[str, Tensor] | None = None
@@ -84,7 +95,9 @@ def prepare_parallel_data(
     sample = texts.train.sample(data.tokenizer_sample_size, seed=seed)
     tokenizer = task.load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
     report("tokenizing")
-    train = _tokenize_training(texts, tokenizer, LengthLimits(data.max_source_length, data.max_target_length))
+    directions = _training_directions(data, texts, tokenizer)
+    limits = LengthLimits(data.max_source_length, data.max_target_length)
+    train = _tokenize_training(texts, tokenizer, limits, directions)
     valid = _tokenize_validation(data, texts, tokenizer, valid_limits)
     corpus_weights = _corpus_weights(data, texts, train)
     num_test = None if texts.test is None else len(texts.test)
@@ -108,7 +121,38 @@ def prepare_parallel_data(
         decoder_only=decoder_only,
         source_features={name: StoredFeatures(*found, tokenizer.source) for name, found in features.items()},
         corpus_weights=corpus_weights,
+        directions=directions,
+        languages={name: _languages(corpus) for name, corpus in _held_out(data).items()},
     )
+
+
+def _languages(corpus: ParallelCorpus | PreparedFolder | None) -> LanguageOptions:
+    """Return the languages that a corpus names."""
+    if corpus is None or isinstance(corpus, PreparedFolder):
+        return {}
+    return {"source_language": corpus.source_language, "target_language": corpus.target_language}
+
+
+def _resolve(tokenizer: Tokenizer, corpus: ParallelCorpus | PreparedFolder | None, key: str) -> Direction:
+    """Return the prefixes of a corpus. Raises ConfigError, which names its key, for an unknown or missing language."""
+    try:
+        return tokenizer.prefixes.resolve(**_languages(corpus))
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from error
+
+
+def _held_out(data: DataConfig) -> dict[str, ParallelCorpus | PreparedFolder | None]:
+    """Return the corpora of the validation and the test set; a validation set may be a part of the training corpus."""
+    return {"valid": data.valid or data.train, "test": data.test}
+
+
+def _training_directions(data: DataConfig, texts: PreparedData, tokenizer: Tokenizer) -> CorpusDirections:
+    """Return the prefixes of the training corpora. Raises ConfigError for a language that the tokenizer lacks."""
+    first = _resolve(tokenizer, data.train, "data.train")
+    extra = [
+        _resolve(tokenizer, one.corpus, f"data.extra_corpora.{number}") for number, one in enumerate(data.extra_corpora)
+    ]
+    return CorpusDirections((first, *extra), texts.ends if extra else ())
 
 
 def _length_notes(texts: PreparedData, train: TokenStore, valid: TokenStore, limits: LengthLimits) -> Iterator[str]:
@@ -147,7 +191,7 @@ def epoch_store(
         return parallel.train
 
     texts, cache = parallel.texts.train, task.cache_dir()
-    options: Any = {"probability": dropout, "noise": noise, "seed": seed}
+    options: Any = {"probability": dropout, "noise": noise, "seed": seed, "directions": parallel.directions}
     return lambda epoch: retokenize_epoch(parallel.train, texts, parallel.tokenizer, cache, **options, epoch=epoch)
 
 
@@ -165,11 +209,13 @@ def _corpus_weights(data: DataConfig, texts: PreparedData, train: TokenStore) ->
     return CorpusWeights(ends, np.array([1.0, *(one.weight for one in data.extra_corpora)]))
 
 
-def _tokenize_training(texts: PreparedData, tokenizer: Tokenizer, limits: LengthLimits) -> TokenStore:
+def _tokenize_training(
+    texts: PreparedData, tokenizer: Tokenizer, limits: LengthLimits, directions: CorpusDirections
+) -> TokenStore:
     if texts.tokenized:
         train = _load_prepared(texts.tokenized, tokenizer, limits)
     else:
-        train = limits.tokenize(texts.train, tokenizer)
+        train = limits.tokenize(texts.train, tokenizer, directions)
     if not len(train):
         raise DataError(
             f"All {len(texts.train):,} training pairs are longer than data.max_source_length = {limits.source} or "
@@ -186,7 +232,8 @@ def _tokenize_validation(
         if store is not None and given is not None:
             where = str(given.folder) if isinstance(given, PreparedFolder) else corpus_name(given)
             _check_line_lengths(store, tokenizer, where=where)
-    valid = limits.tokenize(texts.valid, tokenizer)
+    direction = _resolve(tokenizer, _held_out(data)["valid"], "data.train" if data.valid is None else "data.valid")
+    valid = limits.tokenize(texts.valid, tokenizer, CorpusDirections((direction,)))
     if not len(valid):
         raise DataError(
             f"All {len(texts.valid):,} validation pairs are longer than {limits} tokens. Split the text into sentences."

@@ -21,7 +21,7 @@ from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better, require_metrics
 from dragoman.inference.translation_result import TranslationWarning
-from dragoman.inference.translator import Translator
+from dragoman.inference.translator import LanguageOptions, Translator
 from dragoman.models.ensemble import Ensemble
 from dragoman.nn.lora import merge_lora
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
@@ -119,7 +119,9 @@ class TranslationTask:
             validator=_build_validator(experiment, data, device, beam_size=config.validation_beam_size),
             final_validator=_build_validator(experiment, data, device, beam_size=experiment.decoding.beam_size),
             scorers={
-                name: partial(score, texts, source_features=data.source_features.get(name))
+                name: partial(
+                    score, texts, source_features=data.source_features.get(name), languages=data.languages[name]
+                )
                 for name, texts in sets.items()
                 if texts is not None
             },
@@ -185,10 +187,11 @@ def score_translations(
     metrics: Sequence[Metric],
     settings: DecodingConfig,
     source_features: StoredFeatures | None = None,
+    languages: LanguageOptions | None = None,
 ) -> list[Score]:
     """Translate a corpus and score it against its targets, unnormalized as `dragoman evaluate` reads them.
 
-    A source with several targets is translated once.
+    A source with several targets is translated once. `languages` are those of the corpus, for a model of several.
     """
     groups = [list(rows) for _, rows in groupby(range(len(texts)), key=texts.line)]  # a line may have several targets
     sources = [texts.pair(rows[0])[0] for rows in groups]
@@ -197,7 +200,7 @@ def score_translations(
     with warnings.catch_warnings():
         # An untrained model reaches the length limit; its scores say so, and a warning per line would not help.
         warnings.simplefilter("ignore", TranslationWarning)
-        results = translator.translate(sources, settings, source_features=heads)
+        results = translator.translate(sources, settings, source_features=heads, **(languages or {}))
     outputs = [translations[0].text for translations in results]
     references = [list(column) for column in zip_longest(*targets, fillvalue="")]
     return [corpus_score(outputs, references, metric) for metric in metrics]
@@ -219,6 +222,7 @@ def _build_validator(
         if metric is not None:
             translator = Translator(model, data.tokenizer, device=device, batch_tokens=budget)
             options: Any = {"metrics": [metric], "settings": settings, "source_features": source_features}
+            options |= {"languages": data.languages["valid"]}
             [score] = score_translations(translator, data.texts.valid, **options)
             scores[metric.kind] = score.value
         return scores

@@ -44,7 +44,12 @@ from dragoman.data.preprocessing.cleaning_tasks import (
     read_blocks,
     write_shard,
 )
-from dragoman.data.preprocessing.tokenize_corpus import TokenizeTask, tokenization_facts, tokenize_shard
+from dragoman.data.preprocessing.tokenize_corpus import (
+    TokenizeTask,
+    default_direction,
+    tokenization_facts,
+    tokenize_shard,
+)
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.parallel import (
     Example,
@@ -72,6 +77,9 @@ FORMAT = "dragoman.prepared"
 FORMAT_VERSION = 1
 HASHES_PER_TASK = 2**20
 """Pairs whose hashes are sorted at a time."""
+
+LANGUAGES = ("source_language", "target_language")
+"""Settings of a corpus that its cleaned texts do not depend on."""
 
 _T = TypeVar("_T")
 
@@ -173,8 +181,11 @@ def prepare_data(
 def cache_key_fields(settings: DataConfig) -> Tree:
     """Return the settings that determine the cleaned texts; the others concern tokens or epochs."""
     later = {"max_source_length", "max_target_length", "tokenizer_sample_size", "noise", "temperature"}
-    chosen = settings.model_dump(mode="json", exclude={*later, "extra_corpora"})
-    return {**chosen, "extra_corpora": [extra.corpus.model_dump(mode="json") for extra in settings.extra_corpora]}
+    excluded: Any = dict.fromkeys((*later, "extra_corpora"), True)
+    excluded |= {key: {*LANGUAGES} for key in ("train", "valid", "test")}
+    chosen = settings.model_dump(mode="json", exclude=excluded)
+    extra = [one.corpus.model_dump(mode="json", exclude={*LANGUAGES}) for one in settings.extra_corpora]
+    return {**chosen, "extra_corpora": extra}
 
 
 def corpus_files(settings: DataConfig) -> list[Path]:
@@ -343,7 +354,8 @@ def tokenize_shards(
         for shard, rows in zip(cleaned.shards, before, strict=False)
     ]
     runner(tokenize_shard, tasks)
-    facts = tokenization_facts(cleaned.train, Tokenizer.load(tokenizer), *limits)
+    loaded = Tokenizer.load(tokenizer)
+    facts = tokenization_facts(cleaned.train, loaded, *limits) | default_direction(loaded).facts()
     return TokenStore.concat(work / "ids", [task.ids for task in tasks], facts=facts)
 
 

@@ -1,43 +1,77 @@
 """Tokenization of stored texts: once per corpus and tokenizer, or in each epoch with noise or BPE dropout."""
 
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from dragoman.atomic_files import file_lock, open_or_build
 from dragoman.config_trees import Tree
 from dragoman.data.augmentation import NoiseConfig, add_noise
+from dragoman.data.batching.corpus_mixing import locate_line
 from dragoman.data.datasets.memory_map import CHUNK, RaggedArray
 from dragoman.data.datasets.parallel import Chunk, TextStore, TokenStore
 from dragoman.data.fingerprints import json_fingerprint
-from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
+from dragoman.data.tokenizers import Direction, LanguageTokenizer, Tokenizer
+from dragoman.data.tokenizers.prefixes import NO_DIRECTION
 from dragoman.errors import DataError
 
 _VERSION = 1
 """Version of the tokenization; raise it if the same texts and tokenizer would give another store."""
 
 _Ids = list[int]
+Encode = Callable[[Sequence[str]], list[_Ids]]
+"""Function from texts to their ids."""
+
+
+@final
+@dataclass(frozen=True)
+class CorpusDirections:
+    """Prefixes of the pairs of each corpus of a mixture, whose lines continue from corpus to corpus."""
+
+    directions: tuple[Direction, ...] = (NO_DIRECTION,)
+    ends: tuple[int, ...] = ()
+    """Last line of each corpus; empty for one corpus."""
+
+    def of(self, line: int) -> Direction:
+        """Return the prefixes of the pair at a line of the mixture."""
+        return self.directions[locate_line(line, self.ends)[0] if self.ends else 0]
+
+    def facts(self) -> Tree:
+        """Return what the ids depend on; nothing without prefixes."""
+        if all(one == NO_DIRECTION for one in self.directions):
+            return {}
+        return {"directions": [asdict(one) for one in self.directions], "corpus_ends": list(self.ends)}
+
+
+ONE_DIRECTION: Final = CorpusDirections()
+"""No prefixes."""
 
 
 def tokenize_texts(
-    texts: TextStore, tokenizer: Tokenizer, cache: Path, *, max_source_length: int, max_target_length: int
+    texts: TextStore,
+    tokenizer: Tokenizer,
+    cache: Path,
+    *,
+    max_source_length: int,
+    max_target_length: int,
+    directions: CorpusDirections = ONE_DIRECTION,
 ) -> TokenStore:
     """Return the ids of the texts, from `cache` if they are there; a damaged store is built again.
 
     Pairs with more ids than a limit are left out: `len(texts) - len(store)` of them.
     """
     limits = max_source_length, max_target_length
-    facts = tokenization_facts(texts, tokenizer, *limits)
+    facts = tokenization_facts(texts, tokenizer, *limits) | directions.facts()
     folder = cache / f"tokens-{_cache_key(facts)}"
 
     def build(folder: Path) -> TokenStore:
         texts.verify()
-        chunks = _tokenize(texts, tokenizer, *limits)
+        chunks = _tokenize(texts, tokenizer, *limits, directions)
         return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
 
     return open_or_build(folder, TokenStore.open_verified, build)
@@ -62,7 +96,8 @@ def tokenize_shard(task: TokenizeTask) -> Tree:
     """Tokenize a shard as `tokenize_texts` does; the origins are rows of the texts of all shards."""
     limits = task.max_source_length, task.max_target_length
     texts, tokenizer = TextStore(task.texts), _load_tokenizer(task.tokenizer, task.tokenizer.stat().st_mtime_ns)
-    facts = tokenization_facts(texts, tokenizer, *limits)
+    directions = default_direction(tokenizer)
+    facts = tokenization_facts(texts, tokenizer, *limits) | directions.facts()
     try:
         store = TokenStore(task.ids)
         if not facts.items() <= store.header.items():
@@ -70,10 +105,15 @@ def tokenize_shard(task: TokenizeTask) -> Tree:
     except DataError:
         chunks = (
             (sources, targets, [task.before + origin for origin in origins])
-            for sources, targets, origins in _tokenize(texts, tokenizer, *limits)
+            for sources, targets, origins in _tokenize(texts, tokenizer, *limits, directions)
         )
         store = TokenStore.build_chunks(task.ids, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
     return {"pairs": len(store)}
+
+
+def default_direction(tokenizer: Tokenizer) -> CorpusDirections:
+    """Return the prefixes of corpora that name no languages. Raises ConfigError if the tokenizer needs languages."""
+    return CorpusDirections((tokenizer.prefixes.resolve(),))
 
 
 @lru_cache(maxsize=1)
@@ -98,13 +138,14 @@ def retokenize_epoch(
     epoch: int,
     probability: float = 0.0,
     noise: NoiseConfig | None = None,
+    directions: CorpusDirections = ONE_DIRECTION,
 ) -> TokenStore:
     """Return the pairs of `store` with noise in their sources and BPE dropout, drawn from (seed, epoch).
 
     Stores of other epochs are removed, except epoch 0, whose batches every training counts at its start. A side that
     becomes longer than the limits of `store` keeps its plain ids, so that no epoch loses an example.
     """
-    facts: dict[str, Any] = {
+    facts: dict[str, Any] = directions.facts() | {
         "store": store.fingerprint,
         "longest": [store.header["max_source_length"], store.header["max_target_length"]],
         "tokenizer": tokenizer.fingerprint,
@@ -122,17 +163,50 @@ def retokenize_epoch(
         try:
             return TokenStore(folder)
         except DataError:
-            chunks = _retokenize(store, texts, tokenizer, noise, probability, seed=seed, epoch=epoch)
+            encoder = _PairEncoder(texts, tokenizer, directions)
+            chunks = _retokenize(store, encoder, noise, probability, seed=seed, epoch=epoch)
             return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
 
 
+@final
+@dataclass(frozen=True)
+class _PairEncoder:
+    """Texts of a store to ids with the prefixes of their languages."""
+
+    texts: TextStore
+    tokenizer: Tokenizer
+    directions: CorpusDirections
+
+    def sources(self, texts: Sequence[str], rows: Sequence[int], encode: Encode) -> list[_Ids]:
+        """Return the ids of sources, given the rows of their pairs in the store."""
+        own = self._directions(rows)
+        ids = encode([direction.text + text for direction, text in zip(own, texts, strict=True)])
+        return [[*direction.source, *one] for direction, one in zip(own, ids, strict=True)]
+
+    def targets(self, texts: Sequence[str], rows: Sequence[int], encode: Encode) -> list[_Ids]:
+        """Return the ids of targets, given the rows of their pairs in the store."""
+        ids = encode(texts)
+        return [[*direction.target, *one] for direction, one in zip(self._directions(rows), ids, strict=True)]
+
+    def _directions(self, rows: Sequence[int]) -> list[Direction]:
+        if len(self.directions.directions) == 1:
+            return list(self.directions.directions) * len(rows)
+        return [self.directions.of(self.texts.line(row)) for row in rows]
+
+
 def _tokenize(
-    texts: TextStore, tokenizer: Tokenizer, max_source_length: int, max_target_length: int
+    texts: TextStore,
+    tokenizer: Tokenizer,
+    max_source_length: int,
+    max_target_length: int,
+    directions: CorpusDirections,
 ) -> Iterator[Chunk]:
+    encoder = _PairEncoder(texts, tokenizer, directions)
     for start in range(0, len(texts), CHUNK):
         pairs = list(texts.slice(start, min(start + CHUNK, len(texts))))
-        sources = tokenizer.source.encode_batch([source for source, _ in pairs])
-        targets = tokenizer.target.encode_batch([target for _, target in pairs])
+        rows = range(start, start + len(pairs))
+        sources = encoder.sources([source for source, _ in pairs], rows, tokenizer.source.encode_batch)
+        targets = encoder.targets([target for _, target in pairs], rows, tokenizer.target.encode_batch)
         kept = [
             place
             for place, (source, target) in enumerate(zip(sources, targets, strict=True))
@@ -143,8 +217,7 @@ def _tokenize(
 
 def _retokenize(
     store: TokenStore,
-    texts: TextStore,
-    tokenizer: Tokenizer,
+    encoder: _PairEncoder,
     noise: NoiseConfig | None,
     probability: float,
     *,
@@ -153,22 +226,25 @@ def _retokenize(
 ) -> Iterator[Chunk]:
     generator = np.random.default_rng([seed, epoch])
 
-    def encode(side: LanguageTokenizer, name: str, own: Sequence[str], plain: RaggedArray, start: int) -> list[_Ids]:
-        if probability:
-            encoded = side.encode_with_dropout(own, probability=probability, generator=generator)
-        else:
-            encoded = side.encode_batch(own)
+    def encode(side: LanguageTokenizer) -> Encode:
+        if not probability:
+            return side.encode_batch
+        return partial(side.encode_with_dropout, probability=probability, generator=generator)
+
+    def fit(encoded: list[_Ids], name: str, plain: RaggedArray, start: int) -> list[_Ids]:
         longest = store.header[f"max_{name}_length"]
         return [ids if len(ids) <= longest else plain.row(row).tolist() for row, ids in enumerate(encoded, start)]
 
+    tokenizer = encoder.tokenizer
     for start in range(0, len(store), CHUNK):
         origins = store.origins[start : start + CHUNK].tolist()
-        pairs = [texts.pair(origin) for origin in origins]
+        pairs = [encoder.texts.pair(origin) for origin in origins]
         if noise is not None:
             pairs = [add_noise(pair, noise, seed=seed, epoch=epoch, row=row) for row, pair in enumerate(pairs, start)]
         sources, targets = zip(*pairs, strict=True)
-        source = encode(tokenizer.source, "source", sources, store.source, start)
-        yield source, encode(tokenizer.target, "target", targets, store.target, start), origins
+        source = encoder.sources(sources, origins, encode(tokenizer.source))
+        target = encoder.targets(targets, origins, encode(tokenizer.target))
+        yield fit(source, "source", store.source, start), fit(target, "target", store.target, start), origins
 
 
 def _vocab_size(tokenizer: Tokenizer) -> int:

@@ -47,7 +47,17 @@ class Example:
     line: int
 
 
-class ParallelFiles(Config):
+class _PairCorpus(Config):
+    """Settings common to all formats."""
+
+    kind: str  # first, because the order of keys is part of the file format
+    source_language: str | None = None
+    """Language code of the sources, for a model of several languages."""
+    target_language: str | None = None
+    """Language code of the targets."""
+
+
+class ParallelFiles(_PairCorpus):
     """Two aligned text files, or the same number of shards for each side, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["files"] = "files"
@@ -67,7 +77,7 @@ class ParallelFiles(Config):
         return self
 
 
-class ParallelTsv(Config):
+class ParallelTsv(_PairCorpus):
     """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotation marks have no special meaning."""
 
     kind: Literal["tsv"] = "tsv"
@@ -83,7 +93,7 @@ class ParallelTsv(Config):
     _check_columns = model_validator(mode="after")(check_columns_differ)
 
 
-class ParallelJsonl(Config):
+class ParallelJsonl(_PairCorpus):
     """A file of JSON objects, one per line, plain or .gz, .bz2, .xz, .zst.
 
     A source may be a list of sentences. A target may be a list of alternative texts, each of which gives an example.
@@ -98,7 +108,7 @@ class ParallelJsonl(Config):
     """Field of the target."""
 
 
-class ParallelParquet(Config):
+class ParallelParquet(_PairCorpus):
     """Parquet files with one column per side (extra `parquet`).
 
     A dot names a column inside another column: `translation.en`.

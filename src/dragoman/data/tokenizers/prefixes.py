@@ -110,17 +110,17 @@ class Prefixes:
         """
         given = {"source_language": source_language, "target_language": target_language}
         codes = {name: self._code(name, value) for name, value in given.items()}
+        names = {name: self.languages[code].name or code for name, code in codes.items() if code is not None}
+        direction = Direction(
+            tuple(self._id(part, codes) for part in self.source),
+            tuple(self._id(part, codes) for part in self.target),
+            self.text.format(**names),
+        )
         pair = codes["source_language"], codes["target_language"]
         if self.directions and None not in pair and pair not in self.directions:
             known = _shown(f"{source} to {target}" for source, target in self.directions)
             warn(f"{pair[0]} to {pair[1]} was not trained; the model knows {known}", DirectionWarning)
-        languages = {name: self.languages[code] for name, code in codes.items() if code is not None}
-        names = {name: one.name or codes[name] for name, one in languages.items()}
-        return Direction(
-            tuple(self._id(part, languages) for part in self.source),
-            tuple(self._id(part, languages) for part in self.target),
-            self.text.format(**names),
-        )
+        return direction
 
     @cached_property
     def needed(self) -> frozenset[str]:
@@ -153,17 +153,16 @@ class Prefixes:
         remedy = f"Did you mean {' or '.join(similar)}?" if similar else f"Choose one of {_shown(self.languages)}."
         raise ConfigError(f"{name} = {given!r} is no language of this model. {remedy}")
 
-    def _id(self, part: Part, languages: Mapping[str, Language]) -> int:
+    def _id(self, part: Part, codes: Mapping[str, str | None]) -> int:
         if isinstance(part, int):
             return part
-        tag = languages[part].tag
+        code = codes[part]
+        assert code is not None, "a language that the prefixes need is known"
+        tag = self.languages[code].tag
         if tag is None:
-            raise ConfigError(f"{part}: this language has no tag. Choose one of {_shown(self._tagged)}.")
+            tagged = (code for code, language in self.languages.items() if language.tag is not None)
+            raise ConfigError(f"{part}: {code} has no tag. Choose one of {_shown(tagged)}.")
         return tag
-
-    @property
-    def _tagged(self) -> list[str]:
-        return [code for code, language in self.languages.items() if language.tag is not None]
 
 
 NO_PREFIXES: Final = Prefixes()

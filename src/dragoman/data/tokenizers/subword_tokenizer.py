@@ -12,10 +12,7 @@ from dragoman.data.tokenizers.language_tokenizer import UNK_SURFACE
 from dragoman.data.tokenizers.normalization import SPACE, TextNormalizer
 from dragoman.data.tokenizers.offsets import Span, encode_with_offsets
 from dragoman.data.tokenizers.vocabulary import (
-    BOS,
-    EOS,
-    PAD,
-    SPECIAL_TOKENS,
+    SYMBOL_START,
     UNK,
     BpeModel,
     SubwordModel,
@@ -145,8 +142,8 @@ class SubwordTokenizer:
 
     def ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         """Return readable tokens: `▁dog`, `s`, `<0xC3>`, `<eos>`; if white space is kept, ` ` stands for `▁` itself."""
-        vocab = self.model.vocab
-        return [vocab[index][1:] if index < len(SPECIAL_TOKENS) else vocab[index] for index in ids]
+        tokens = (self.model.vocab[index] for index in ids)
+        return [token[1:] if token.startswith(SYMBOL_START) else token for token in tokens]
 
     @property
     def unit(self) -> str:
@@ -187,9 +184,7 @@ class SubwordTokenizer:
 
 def _token_bytes(vocab: tuple[str, ...], normalizer: TextNormalizer) -> list[bytes]:
     """Return the bytes that each id writes into a text with escaped spaces."""
-    encoded = [token.encode() for token in vocab]
-    for index in (PAD, BOS, EOS):
-        encoded[index] = b""
+    encoded = [b"" if token.startswith(SYMBOL_START) else token.encode() for token in vocab]
     encoded[UNK] = (UNK_SURFACE if normalizer.whitespace == "keep" else f" {UNK_SURFACE} ").encode()
     for byte, index in enumerate(byte_token_ids(vocab)):
         encoded[index] = bytes([byte])

@@ -16,6 +16,9 @@ EOS = 3
 SPECIAL_TOKENS = (" <pad>", " <unk>", " <bos>", " <eos>")
 """Indexed by PAD, UNK, BOS and EOS. No unit of a normalized text holds ` <`, so no text can spell a special token."""
 
+SYMBOL_START = " <"
+"""Beginning of the special tokens and of the tags of languages, which write no text."""
+
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
