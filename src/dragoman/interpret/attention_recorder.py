@@ -1,5 +1,8 @@
 r"""Recorder of attention weights and masks in a model, and forward passes with what was recorded.
 
+An SSRU, which takes the place of masked self-attention, is recorded as the weights of the positions that its cells
+still hold (`ssru_memory`); a group of features stands in place of a head.
+
 Inside `record`, forward hooks compute the weights of every attention module a second time, from its inputs. Modules and
 outputs of the model stay the same, bit for bit. The hooks are removed at the end of the block, after an exception too.
 
@@ -22,6 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.array_types import Bool, Float, Lengths, Shaped, SourceFeatures, SourceIds
 from dragoman.errors import DataError
+from dragoman.interpret.ssru_memory import memory_weights
 from dragoman.models.protocols import EncoderDecoder, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.nn.attention import KeyMask, MultiHeadAttention, PositionIds, RelationIds
@@ -29,13 +33,15 @@ from dragoman.nn.attention_functions import AttentionOutput, Values, VisibleKeys
 from dragoman.nn.attention_score_functions import Logits, MappedKeys, MappedQueries, repeat_kv_heads
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock
 from dragoman.nn.kv_cache import KVCache
+from dragoman.nn.masks import causal_mask
 from dragoman.nn.recurrent.decoder import RecurrentDecoder
 from dragoman.nn.recurrent.global_attention import SourceAttention
+from dragoman.nn.recurrent.ssru import SSRU
 from dragoman.nn.sparse.linformer import Linformer
 
-AttentionKind = Literal["encoder", "masked", "cross"]
-"""Bidirectional self-attention, causal self-attention, and attention to the encoder output."""
-ATTENTION_KINDS: tuple[AttentionKind, ...] = ("encoder", "masked", "cross")
+AttentionKind = Literal["encoder", "masked", "ssru", "cross"]
+"""Bidirectional self-attention, causal self-attention or the memory of an SSRU, and attention to the encoder output."""
+ATTENTION_KINDS: tuple[AttentionKind, ...] = ("encoder", "masked", "ssru", "cross")
 AttentionModule = MultiHeadAttention | SourceAttention
 AttentionMaps = Float[Tensor, "layers heads queries keys"]
 AttentionWeights = Float[Tensor, "rows heads queries attended"]
@@ -59,7 +65,7 @@ class AttentionCall:
     layer: int
     """From 0, among the modules of its kind."""
     weights: AttentionWeights
-    """In float32 on the CPU; zero where the mask is false."""
+    """In float32 on the CPU; zero where the mask is false. Those of an SSRU sum to less than one."""
     mask: AttentionMask
     """Keys that each query may attend to."""
     projected: bool
@@ -128,9 +134,10 @@ def _concat_calls(calls: list[Tensor]) -> Shaped[Tensor, "rows heads queries key
 
 @contextmanager
 def record(model: nn.Module) -> Iterator[Trace]:
-    """Record the weights of every attention module inside the block.
+    """Record the weights of every attention module inside the block, and the memory of every SSRU.
 
-    Recording adds the cost of the reference attention. A model without attention leaves the trace empty.
+    Recording adds the cost of the reference attention. A model without attention leaves the trace empty. The memory of
+    an SSRU is recorded in passes from the first position on: one step knows the cell, and not what it consists of.
 
     >>> from dragoman.models.factory import build_encoder_only
     >>> from dragoman.models.config import EncoderOnlyConfig
@@ -156,9 +163,20 @@ def record(model: nn.Module) -> Iterator[Trace]:
         projected = isinstance(attention, MultiHeadAttention) and isinstance(attention.pattern, Linformer)
         trace.calls.append(AttentionCall(kind, layer, weights.float().cpu(), mask.cpu(), projected))
 
+    @torch.inference_mode(mode=False)
+    @torch.no_grad()
+    def store_memory(layer: int, ssru: SSRU, inputs: Any, _: Any) -> None:
+        x, past = inputs
+        if past is None:
+            weights = memory_weights(ssru, x).float().cpu()
+            mask = causal_mask(x.shape[1], x.shape[1]).expand_as(weights)
+            trace.calls.append(AttentionCall("ssru", layer, weights, mask, projected=False))
+
     with ExitStack() as hooks:
         for kind, layer, attention in attention_modules(model):
             hooks.enter_context(attention.register_forward_hook(partial(store, kind, layer), with_kwargs=True))
+        for layer, ssru in enumerate(module for module in model.modules() if isinstance(module, SSRU)):
+            hooks.enter_context(ssru.register_forward_hook(partial(store_memory, layer)))
         yield trace
 
 
@@ -270,7 +288,7 @@ def record_pairs(
     recorded = [(kind, trace.weights(kind), trace.mask(kind)) for kind in trace.kinds]
     passes = []
     for row, (ids, outputs) in enumerate(zip(sources, targets, strict=True)):
-        sizes = {"encoder": len(ids) + 1, "masked": len(outputs) + 1, "cross": len(ids) + 1}
+        sizes = {"encoder": len(ids) + 1, "cross": len(ids) + 1, **dict.fromkeys(("masked", "ssru"), len(outputs) + 1)}
         region = {  # without padding; projected keys are never padding
             kind: (
                 slice(sizes["encoder" if kind == "encoder" else "masked"]),

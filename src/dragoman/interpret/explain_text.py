@@ -100,7 +100,7 @@ class Explanation:
     source: tuple[str, ...]
     target: tuple[str, ...]
     inputs: tuple[str, ...]
-    """Tokens at the positions of masked attention."""
+    """Tokens at the positions of masked attention or SSRU."""
     step_positions: tuple[int | None, ...]
     """Position of self-attention that predicts each step; for translations the number of the step."""
     forward_pass: ForwardPass
@@ -124,8 +124,8 @@ class Explanation:
         """Return the names of the queries and keys of a kind of attention. Raises DataError if the model has none."""
         if kind not in self.forward_pass.weights:
             raise DataError(f"The model has no {kind} attention. It has: {', '.join(self.forward_pass.weights)}.")
-        names = {"encoder": (self.source,) * 2, "masked": (self.inputs,) * 2, "cross": (self.target, self.source)}
-        return names[kind]
+        names = {"encoder": (self.source,) * 2, "cross": (self.target, self.source)}
+        return names.get(kind, (self.inputs,) * 2)
 
 
 def explain_translation(

@@ -47,6 +47,7 @@ MODELS = {
     "bigbird": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=BLOCKS), **SIZES),
     "grouped heads": lambda: random_transformer(EncoderDecoderConfig(**SMALL, num_kv_heads=1), **SIZES),
     "pruned": lambda: random_transformer(EncoderDecoderConfig(**SMALL, attention=PRUNED), **SIZES),
+    "ssru": lambda: random_transformer(EncoderDecoderConfig(**SMALL, decoder_layer="ssru"), **SIZES),
     "recurrent": lambda: random_recurrent(RecurrentConfig(d_model=6), **SIZES),
     "recurrent without attention": lambda: random_recurrent(
         RecurrentConfig(d_model=6, attention=NoAttentionConfig()), **SIZES

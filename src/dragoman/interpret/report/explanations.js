@@ -2,6 +2,7 @@ const data = JSON.parse($("data").textContent);
 const KINDS = {
   encoder: ["encoder", "Encoder self-attention: tokens attend to tokens before and after them"],
   masked: ["masked", "Masked self-attention: tokens attend to themselves and to earlier tokens"],
+  ssru: ["memory", "Memory of the SSRU: how much of each token its cells still hold after reading a token; a head is a group of features, in the order of the biases of their forget gates"],
   cross: ["cross", "Cross-attention: steps of the translation attend to source tokens"],
 };
 const STATISTICS = {
@@ -14,7 +15,7 @@ const STATISTICS = {
 // Note of the first section, and title of the predictions, by task.
 const HINT = "Point at a token to see its attention; click to keep it. ";
 const TASKS = {
-  translation: [`${HINT}Shades of source tokens show the attention selected below, those of earlier target tokens the masked one.`,
+  translation: [`${HINT}Shades of source tokens show the attention selected below, those of earlier target tokens the masked one or the memory.`,
     "Predictions of each step"],
   continuation: [`${HINT}The prompt is above, the continuation below.`, "Predictions of each step"],
   label: [`${HINT}The predicted label is below the text; if one position predicts it, point at the label for its attention.`,
@@ -39,8 +40,8 @@ const range = (count) => [...Array(count).keys()];
 // Names of the queries and keys of an attention kind; Linformer's keys are not positions and only have numbers.
 function axes(one, kind) {
   const [rows, columns] = {
-    encoder: [one.source, one.source], masked: [one.inputs, one.inputs], cross: [one.target, one.source],
-  }[kind];
+    encoder: [one.source, one.source], cross: [one.target, one.source],
+  }[kind] || [one.inputs, one.inputs];
   const keys = array(one.weights[kind]).shape[3];
   const projected = one.projected.includes(kind);
   return [displayTokens(rows), projected ? range(keys).map((n) => `projected key ${n + 1}`) : displayTokens(columns)];
@@ -79,12 +80,12 @@ function weightFunction(one, kind, layer, head) {
 }
 const map = grid($("map"), (cell, view) => {
   if (!cell) {
-    setReadout("attention-readout", "Point at the map: rows attend to columns. Darker colors are larger weights.");
+    setReadout("attention-readout", `Point at the map: rows ${state.kind === "ssru" ? "still hold" : "attend to"} columns. Darker colors are larger weights.`);
     if (!state.pinned) selectToken(null);
     return;
   }
   const [r, c] = cell;
-  setReadout("attention-readout", [view.rows[r]], " attends to ", [view.columns[c]], `: ${decimals(view.value(r, c), 4)}`);
+  setReadout("attention-readout", [view.rows[r]], state.kind === "ssru" ? " still holds " : " attends to ", [view.columns[c]], `: ${decimals(view.value(r, c), 4)}`);
   if (!state.pinned) selectToken(tokenOfRow(r));
 });
 // The source or target token of a row of the map.
@@ -109,7 +110,7 @@ function showAttention() {
   const numbers = (count) => range(count).map((n) => [n, String(n + 1)]);
   choices("layers", "layer", numbers(layers), state.layer, (layer) => change({ layer }));
   const rollout = state.kind === "encoder" && one.rollout ? [["rollout", "rollout"]] : [];
-  choices("heads", "head", [["mean", "mean"], ...numbers(heads), ...rollout, ["mask", "mask"]],
+  choices("heads", state.kind === "ssru" ? "group" : "head", [["mean", "mean"], ...numbers(heads), ...rollout, ["mask", "mask"]],
     state.mask ? "mask" : state.head, (head) => change(head === "mask" ? { mask: true } : { head, mask: false }));
   $("maps").classList.toggle("long", keys > 34);
   const masks = array(one.masks[state.kind]);
@@ -123,6 +124,7 @@ function showAttention() {
     : `${KINDS[state.kind][1]}. The shade is the square root of the weight, which makes small weights visible.`
       + (state.kind === "cross" ? " A step attends to the source before it knows its own token." : "");
   showThumbnails(one, layers, heads);
+  showDecay(one, state.kind, state.layer, state.head);
 }
 let tiles = null;
 const images = new Map();
@@ -194,7 +196,7 @@ function selectToken(next) {
     return weightFunction(one, kind, Math.min(state.layer, layers - 1), head);
   };
   if (one.task === "translation") {
-    const encoder = weights("encoder"), cross = weights("cross"), masked = weights("masked"), row = next.place;
+    const encoder = weights("encoder"), cross = weights("cross"), masked = weights("masked") || weights("ssru"), row = next.place;
     if (next.side === "source") {
       paint("source", encoder && ((place) => encoder(row, place)), row);
       paint("target", cross && ((place) => cross(place, row)), -1);
@@ -402,6 +404,7 @@ function redraw() {
   const one = sentence();
   if (one.weights[state.kind]) {
     showThumbnails(one, ...array(one.weights[state.kind]).shape.slice(0, 2));
+    showDecay(one, state.kind, state.layer, state.head);
     showStatistics();
   }
   beam.draw();

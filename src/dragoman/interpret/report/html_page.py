@@ -17,7 +17,7 @@ POLICY = (
 
 def render_explanations(tree: dict[str, Any]) -> str:
     """Return the HTML of `explanations_to_dict`."""
-    return _render(tree, "explanations.html", scripts=["beam.js", "side_by_side.js", "explanations.js"])
+    return _render(tree, "explanations.html", scripts=["beam.js", "side_by_side.js", "decay.js", "explanations.js"])
 
 
 def render_error_analysis(tree: dict[str, Any]) -> str:

@@ -1,0 +1,71 @@
+"""Memory of an SSRU: the weights, summed over the inputs they weigh, are the cells."""
+
+import pytest
+import torch
+
+from dragoman.interpret import record
+from dragoman.interpret.attention_recorder import record_pairs
+from dragoman.interpret.ssru_memory import memory_weights
+from dragoman.models.config import EncoderDecoderConfig
+from dragoman.nn.recurrent.ssru import SSRU
+from tests.fake_models import rectangle
+from tests.random_models import NO_DROPOUT, random_transformer
+
+SIZES = {"num_heads": 2, "d_model": 10, "d_ff": 7, "dropout": NO_DROPOUT, "encoder_layers": 1, "decoder_layers": 3}
+SOURCES, TARGETS = [[5, 6, 7, 8, 9], [7], [11, 4]], [[4, 5], [6, 7, 8, 9], []]
+
+
+@pytest.fixture(scope="module")
+def model():
+    config = EncoderDecoderConfig(**SIZES, decoder_layer="ssru")
+    return random_transformer(config, source_vocabulary=13, target_vocabulary=13)
+
+
+@torch.no_grad()
+def test_weighted_inputs_are_the_cells():
+    """With one feature per group, in the order of the biases."""
+    torch.manual_seed(1)
+    ssru = SSRU(size=5)
+    ssru.forget_gate.bias.copy_(torch.tensor([0.5, -2.0, 3.0, 0.0, -1.0]))
+    x = torch.randn(3, 7, 5)
+    weights = memory_weights(ssru, x)
+    order = [1, 4, 3, 0, 2]
+    cells = torch.einsum("rgts,rsg->rtg", weights, ssru.input(x)[..., order])
+    torch.testing.assert_close(cells.relu(), ssru(x)[0][..., order])
+    assert (weights >= 0).all()
+    assert (weights.sum(dim=-1) <= 1 + 1e-6).all()
+    assert (weights.triu(1) == 0).all()
+
+
+@torch.no_grad()
+def test_groups_are_means_of_features():
+    torch.manual_seed(1)
+    ssru, x = SSRU(size=19), torch.randn(1, 4, 19)
+    weights = memory_weights(ssru, x)
+    assert weights.shape == (1, 8, 4, 4)
+    first = ssru.forget_gate.bias.argsort()[:3]  # 19 features are three groups of 3 and five of 2
+    forget = ssru.gates(x)[0, :, first]
+    torch.testing.assert_close(weights[0, 0, 3, 2], ((1 - forget[2]) * forget[3]).mean())
+
+
+@torch.no_grad()
+def test_recording_changes_nothing(model):
+    source, lengths = rectangle([[*ids, 3] for ids in SOURCES])
+    target, _ = rectangle([[2, *ids] for ids in TARGETS])
+    alone = model(source, lengths, target)
+    with record(model) as trace:
+        assert torch.equal(model(source, lengths, target), alone)
+        memory = model.encode(source, lengths)
+        model.step(target[:, :1], memory, model.start(memory, beam_size=1))
+    assert trace.kinds == ("encoder", "ssru", "cross")
+    assert trace.weights("ssru").shape == (3, 3, 8, 5, 5)  # layers, rows, groups, positions: the step has no memory
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_sentence_in_a_batch_equals_the_sentence_alone(model):
+    together = record_pairs(model, SOURCES, TARGETS)
+    for one, source, target in zip(together, SOURCES, TARGETS, strict=True):
+        (alone,) = record_pairs(model, [source], [target])
+        assert one.weights["ssru"].shape == (3, 8, len(target) + 1, len(target) + 1)
+        torch.testing.assert_close(one.weights["ssru"], alone.weights["ssru"], atol=1e-5, rtol=1e-4)
+        assert torch.equal(one.masks["ssru"], alone.masks["ssru"])
