@@ -221,7 +221,7 @@ def randomized(model: Any, *, positions: bool = False) -> Any:
                 parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.normal_(generator=generator)
-        model.get_output_embeddings().weight[model.config.eos_token_id].mul_(2.5)
+        model.get_output_embeddings().weight[model.config.eos_token_id].mul_(1.8)
     return model.eval()
 
 

@@ -79,15 +79,23 @@ def advance(sentence: Sentence, log_probs: Tensor, *, settings: DecodingConfig) 
         parents = {parent for parent, _ in ended}
         sentence.truncated = [prefix for parent, prefix in enumerate(sentence.open) if parent not in parents]
         sentence.done = True
-    if len(sentence.finished) >= settings.beam_size:
-        sentence.done = True
+    elif settings.cut_off != "last" and age + 1 == sentence.limit:
+        sentence.truncated, sentence.done = longer, True
+    sentence.finished.sort(key=lambda prefix: -hypothesis(prefix, settings, finished=True).score)
+    del sentence.finished[settings.beam_size :]
+    if len(sentence.finished) == settings.beam_size and longer:
+        best, worst = longer[0], hypothesis(sentence.finished[-1], settings, finished=True).score
+        open_score = by_length(best.log_prob, len(best.tokens), settings)
+        sentence.done |= settings.early_stopping or open_score <= worst
     sentence.open = longer
 
 
 def ranked(sentence: Sentence, settings: DecodingConfig) -> list[Hypothesis]:
-    """Return the best hypotheses, finished ones before truncated ones."""
+    """Return the best hypotheses, finished ones before truncated ones unless these are ranked with them."""
     finished = [hypothesis(prefix, settings, finished=True) for prefix in sentence.finished]
     truncated = [hypothesis(prefix, settings, finished=False) for prefix in sentence.truncated]
+    if settings.cut_off != "last":
+        return sorted([*finished, *truncated], key=lambda one: -one.score)[: settings.n_best]
     by_score = [sorted(some, key=lambda one: -one.score) for some in (finished, truncated)]
     return [*by_score[0], *by_score[1]][: settings.n_best]
 
@@ -95,13 +103,18 @@ def ranked(sentence: Sentence, settings: DecodingConfig) -> list[Hypothesis]:
 def hypothesis(prefix: Prefix, settings: DecodingConfig, *, finished: bool) -> Hypothesis:
     """Return a prefix as a hypothesis with its score."""
     tokens = prefix.tokens[:-1] if finished else prefix.tokens
-    length = max(1, len(prefix.tokens))
+    length = max(1, len(prefix.tokens) + (settings.cut_off == "ended" and not finished))
+    score = by_length(prefix.log_prob, length, settings)
+    return Hypothesis(tokens, prefix.log_prob, score, prefix.log_probs, finished)
+
+
+def by_length(log_prob: float, length: int, settings: DecodingConfig) -> float:
+    """Return a log-probability after the length penalty."""
     penalty = settings.penalty
     match penalty.kind:
         case "average":
-            score = prefix.log_prob / length**penalty.alpha
+            return log_prob / length**penalty.alpha
         case "gnmt":
-            score = prefix.log_prob / ((5 + length) / 6) ** penalty.alpha
+            return log_prob / ((5 + length) / 6) ** penalty.alpha
         case "none":
-            score = prefix.log_prob
-    return Hypothesis(tokens, prefix.log_prob, score, prefix.log_probs, finished)
+            return log_prob

@@ -5,12 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from dragoman.inference.backends.torch_backend import TorchBackend
+from dragoman.inference.scheduler import Request, run_requests
 from dragoman.interop.huggingface.checkpoint_files import read_weights
 from dragoman.interop.huggingface.families import bart, t5
+from dragoman.interop.huggingface.foreign_config import read_config
+from dragoman.interop.huggingface.generation_settings import read_generation
 from dragoman.interop.huggingface.partner import read, recognizes
 from dragoman.interop.imported_model import ImportedModel, ImportOptions
-from dragoman.interop.self_check import check_logits
+from dragoman.interop.self_check import check_logits, loaded_network
+from dragoman.models.special_symbols import EOS
 from tests.huggingface_models import WRITERS, sentences
 
 transformers = pytest.importorskip("transformers", reason="transformers is the judge")
@@ -58,3 +64,40 @@ def test_tensors_come_back_unchanged(imported: tuple[Path, ImportedModel]) -> No
     assert after.keys() == before.keys() - model.tensors.left_over.keys()
     for name, array in after.items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"num_beams": 1, "early_stopping": False, "length_penalty": 1.0},
+        {"num_beams": 3, "length_penalty": 0.6, "early_stopping": False, "min_length": 5},
+    ],
+)
+def test_outputs_equal_generate(imported: tuple[Path, ImportedModel], changes: dict[str, Any]) -> None:
+    """With the settings of the model, or `changes`, of which our search reads the same file."""
+    folder, model = imported
+    theirs = getattr(transformers, FAMILIES[str(model.origin.family)].model_class).from_pretrained(folder)
+    settings = theirs.generation_config
+    settings.update(**changes, forced_bos_token_id=None)
+    settings.save_pretrained(folder)
+    generation = read_generation(read_config(folder), folder)
+    sources = [model.tokenizer.source.encode(text) for text in sentences(50, seed=3)]
+    decoding, orders = generation.decoding, model.origin.orders
+    backend = TorchBackend(loaded_network(model), tokenizer=model.tokenizer)
+    requests = [Request(source, decoding, decoding.max_length) for source in sources]
+    found = [best.tokens for [best] in run_requests(backend, requests, batch_tokens=2000)]
+    expected = generate(theirs, [orders["source"].foreign_ids[[*source, EOS]].tolist() for source in sources])
+    assert [orders["target"].foreign_ids[list(tokens)].tolist() for tokens in found] == expected
+
+
+@torch.no_grad()
+def generate(model: Any, sources: list[list[int]]) -> list[list[int]]:
+    """Return the outputs of transformers, without start and end symbol."""
+    config, width = model.config, max(map(len, sources))
+    ids = torch.tensor([[*row, *[config.pad_token_id] * (width - len(row))] for row in sources])
+    lengths = torch.tensor([len(row) for row in sources])
+    rows = model.generate(ids, attention_mask=(torch.arange(width) < lengths[:, None]).long())[:, 1:].tolist()
+    ends = (row.index(config.eos_token_id) if config.eos_token_id in row else len(row) for row in rows)
+    return [row[:end] for row, end in zip(rows, ends, strict=True)]

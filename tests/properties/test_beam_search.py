@@ -46,6 +46,8 @@ def searches(draw: st.DrawFn) -> DecodingConfig:
         **penalty_options(draw(penalties)),
         min_length=draw(st.integers(0, 3)),
         allow_unk=draw(st.booleans()),
+        early_stopping=draw(st.booleans()),
+        cut_off=draw(st.sampled_from(["last", "last", "ranked", "ended"])),
     )
 
 
@@ -76,7 +78,7 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
 
 @given(networks(), problems(), searches())
 def test_beam_of_one_equals_greedy(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
-    narrow = wanted.model_copy(update={"beam_size": 1, "n_best": 1})
+    narrow = wanted.model_copy(update={"beam_size": 1, "n_best": 1, "early_stopping": True, "cut_off": "last"})
     rows, limits = problem
     memory = Sources(tuple(map(tuple, rows)))
     one = greedy(network, memory, limits=torch.tensor(limits), config=narrow)
@@ -151,7 +153,7 @@ def test_outputs_obey_limits_and_are_sorted(network: PrefixModel, problem: Probl
     for hypotheses, limit in zip(run_beam(network, problem, wanted), problem[1], strict=True):
         assert 1 <= len(hypotheses) <= wanted.n_best
         assert len({one.tokens for one in hypotheses}) == len(hypotheses)
-        order = [(one.finished, one.score) for one in hypotheses]
+        order = [(one.finished and wanted.cut_off == "last", one.score) for one in hypotheses]
         assert order == sorted(order, reverse=True)
         for one in hypotheses:
             assert not never & set(one.tokens)
@@ -159,7 +161,8 @@ def test_outputs_obey_limits_and_are_sorted(network: PrefixModel, problem: Probl
             assert not one.finished or len(one.tokens) >= wanted.min_length
             assert one.finished or len(one.tokens) == limit
             assert one.log_prob == pytest.approx(math.fsum(one.token_log_probs), abs=1e-4)
-            assert one.score == pytest.approx(by_definition(one.log_prob, one.length, wanted), rel=1e-4, abs=1e-6)
+            length = one.length + (wanted.cut_off == "ended" and not one.finished)
+            assert one.score == pytest.approx(by_definition(one.log_prob, length, wanted), rel=1e-4, abs=1e-6)
 
 
 @given(networks(), problems(), searches())

@@ -71,6 +71,8 @@ class Replay:
             self.open[name] = [
                 ((*mine[parents[place]][0], int(tokens[place])), float(totals[place])) for place in possible
             ]
+            if step.complete[row]:  # ranked with the finished ones if they are at their limit
+                self.set_aside[name] |= {(tokens, False): total for tokens, total in self.open[name]}
         self.over |= set(step.sentence_ids[step.complete].tolist())
 
 

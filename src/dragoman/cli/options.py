@@ -77,6 +77,8 @@ DECODING = (
     "max_length",
     "max_length_ratio",
     "allow_unk",
+    "early_stopping",
+    "cut_off",
 )
 """Decoding options of a translator."""
 LOADING = ("device", "compute_type", "batch_tokens", "ensemble")

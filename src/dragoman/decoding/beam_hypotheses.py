@@ -102,11 +102,15 @@ class FinishedHypotheses(RowBatch):
     beams: Int[np.ndarray, "batch places"]
     finished: Bool[np.ndarray, "batch places"]
 
-    def merge(self, other: Self) -> Self:
-        """Return the best of both in as many entries as this one has; ties keep the earlier hypothesis first."""
+    def merge(self, other: Self, *, finished_first: bool = True) -> Self:
+        """Return the best of both in as many entries as this one has; ties keep the earlier hypothesis first.
+
+        Without `finished_first`, hypotheses that were cut off are ranked with finished ones by their scores.
+        """
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         both = type(self)(*(np.concatenate(pair, axis=1) for pair in pairs))
-        order = np.lexsort((-both.scores, ~both.finished), axis=1)[:, : self.scores.shape[1]]
+        keys = (-both.scores, ~both.finished & finished_first)
+        order = np.lexsort(keys, axis=1)[:, : self.scores.shape[1]]
         rows = np.arange(len(order))[:, None]
         return type(self)(*(array[rows, order] for array in vars(both).values()))
 
@@ -127,11 +131,14 @@ def finish(
     *,
     penalty: LengthPenalty,
     finished: bool,
+    counts_end: bool | None = None,
 ) -> FinishedHypotheses:
-    """Build entries of hypotheses that end with the end symbol (`finished`) or are cut off; impossible ones are
-    empty."""
+    """Build entries of hypotheses that end with the end symbol (`finished`) or are cut off; impossible ones are empty.
+
+    `counts_end` says whether the length in their scores counts an end symbol, by default that of finished ones.
+    """
     spread = np.broadcast_to(lengths[:, None], beams.shape)
-    scores = normalize_by_length(log_probs, spread + int(finished), penalty)
+    scores = normalize_by_length(log_probs, spread + int(finished if counts_end is None else counts_end), penalty)
     real = log_probs > NEG_INF
     return FinishedHypotheses(scores, log_probs, end_log_probs, spread, beams, real & finished)
 

@@ -3,9 +3,11 @@
 Each step looks at the `2 * beam_size` best continuations of a sentence: among the best `beam_size`, those with the end
 symbol are finished, and the best `beam_size` without it stay open. A sentence is complete
 
-- when `beam_size` hypotheses are finished (hence a beam of one is greedy search),
+- when `beam_size` hypotheses are finished (hence a beam of one is greedy search) and, without `early_stopping`, the
+  best open one, at its length, scores no better than any of them,
 - when no open hypothesis can still be among those to return (which changes no result), or
-- at its length limit. Hypotheses open there are cut off, and returned after the finished ones if these are too few.
+- at its length limit. Hypotheses open there are cut off, and returned after the finished ones if these are too few, or
+  ranked with them (`cut_off`).
 
 Complete sentences leave the batch and others may enter at any step: each has its own length.
 """
@@ -53,7 +55,10 @@ class SearchStep:
     finished: BeamFlags
     """True for each of the first `beam_size` candidates that finishes."""
     cut_off: BeamFlags
-    """True for each hypothesis before the step that is returned unfinished, because it may not grow longer."""
+    """True for each hypothesis before the step that is returned unfinished, because it may not grow longer.
+
+    Hypotheses that are ranked with finished ones are cut off after the step that completes their sentence.
+    """
     complete: Bool[np.ndarray, " kept"]
     """True for each sentence that leaves the batch after this step."""
 
@@ -132,7 +137,8 @@ class BeamSearch(Generic[M, S]):
         finished = self._finish(before, candidates, ended, cut_off)
         kept = before.limits, before.forced, before.memory
         after = _Sentences(before.ids, before.lengths + 1, *kept, state, longer, finished)
-        complete = self._complete(after)
+        after, complete = self._cut_off_ranked(after)
+        complete |= self._complete(after)
         if self._observer is not None:
             step = SearchStep(before.ids, before.lengths, candidates, continued, ended, cut_off, complete)
             self._observer.on_step(step)
@@ -189,10 +195,36 @@ class BeamSearch(Generic[M, S]):
             found = found.merge(finish(log_probs, ends, lengths, beams, penalty=self._penalty, finished=False))
         return found
 
+    def _cut_off_ranked(self, active: _Sentences[M, S]) -> tuple[_Sentences[M, S], Bool[np.ndarray, " kept"]]:
+        """Rank the open hypotheses at their length limit with the finished ones; also return which sentences have any.
+
+        No sentence has if cut off hypotheses are returned last.
+        """
+        at_limit = active.limits == active.lengths
+        if self._config.cut_off == "last" or not np.count_nonzero(at_limit):
+            return active, np.zeros_like(at_limit)
+        log_probs = np.where(at_limit[:, None], active.hypotheses.log_probs, NEG_INF)
+        beams = np.broadcast_to(np.arange(self._config.beam_size), log_probs.shape)
+        counts_end = self._config.cut_off == "ended"
+        cut = finish(
+            log_probs,
+            np.zeros_like(log_probs),
+            active.lengths,
+            beams,
+            penalty=self._penalty,
+            finished=False,
+            counts_end=counts_end,
+        )
+        return replace(active, finished=active.finished.merge(cut, finished_first=False)), at_limit
+
     def _complete(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
         """Return which sentences have all hypotheses to return decided."""
         found, open_ = active.finished, active.hypotheses.log_probs[:, 0]
-        complete = found.finished.all(axis=1) | (active.limits < active.lengths) | (open_ == NEG_INF)
+        enough = found.finished.all(axis=1)
+        if not self._config.early_stopping and np.count_nonzero(enough):
+            present = normalize_by_length(open_, active.lengths, self._penalty)
+            enough &= present <= found.scores[:, -1]
+        complete = enough | (active.limits < active.lengths) | (open_ == NEG_INF)
         enough = found.finished[:, self._config.num_candidates - 1]
         if not np.count_nonzero(enough):
             return complete

@@ -21,6 +21,7 @@ DEFAULT_PENALTIES = {"average": 1.0, "gnmt": 0.6, "none": 0.0}
 
 LengthPenaltyKind = Literal["average", "gnmt", "none"]
 DecodingMethod = Literal["beam_search", "mbr"]
+CutOff = Literal["last", "ranked", "ended"]
 Real = Annotated[float, Strict(False)]
 """Number, also as text, which YAML makes of `1e-2`."""
 
@@ -77,6 +78,16 @@ class DecodingConfig(_StrictConfig):
     max_length_ratio: Real = Field(default=2.0, ge=0, description="most output tokens per source token")
     max_length_offset: int = Field(default=20, ge=0, description="added to max_length_ratio times the source length")
     allow_unk: bool = Field(default=True, description="allow the unknown symbol in outputs")
+    early_stopping: bool = Field(
+        default=True,
+        description="stop when beam_size hypotheses are finished; false: only when, besides, no open one would score "
+        "better than all of them at its present length",
+    )
+    cut_off: CutOff = Field(
+        default="last",
+        description="outputs of a beam at their length limit: returned after finished ones (last), ranked with them "
+        "(ranked), or ranked with an end symbol that costs nothing (ended)",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack, final, overload
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.decoding.config import (
+    CutOff,
     DecodingConfig,
     DecodingMethod,
     LengthPenalty,
@@ -77,6 +78,8 @@ class DecodingOptions(TypedDict, total=False):
     max_length_ratio: float | None
     max_length_offset: int | None
     allow_unk: bool | None
+    early_stopping: bool | None
+    cut_off: CutOff | None
 
 
 class TranslationOptions(DecodingOptions, LanguageOptions, total=False):

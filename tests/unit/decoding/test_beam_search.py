@@ -53,6 +53,31 @@ def test_cut_off_hypotheses_follow_finished_ones():
     assert Table(rows).search(limit=1, beam_size=2, n_best=2) == [((), True), ((A,), False)]
 
 
+def test_cut_off_hypotheses_are_ranked_with_finished_ones():
+    rows = {(): {A: 0.9, END: 0.1}, (A,): {A: 0.9, B: 0.1}}
+    for cut_off in ("ranked", "ended"):
+        options = {"beam_size": 2, "n_best": 2, "cut_off": cut_off}
+        assert Table(rows).search(limit=1, **options) == [((A,), False), ((), True)]
+
+
+def test_end_that_costs_nothing_counts_as_a_token():
+    rows = {(): {A: 0.9, END: 0.1}}
+    [[best]] = beam_search(
+        Table(rows).network,
+        Sources(((),)),
+        limits=torch.tensor([1]),
+        config=DecodingConfig(beam_size=2, cut_off="ended"),
+    )
+    assert best.score == pytest.approx(math.log(0.9) / 2)
+
+
+def test_search_without_early_stopping_finds_a_longer_output():
+    rows = {(): {END: 0.6, A: 0.4}, (A,): {END: 0.4, A: 0.6}, (A, A): {A: 1.0}, (A, A, A): {END: 1.0}}
+    options = {"beam_size": 2, "length_penalty": 1.0}
+    assert Table(rows).search(**options) == [((), True)]
+    assert Table(rows).search(**options, early_stopping=False) == [((A, A, A), True)]
+
+
 def test_hypothesis_without_continuation_is_cut_off():
     rows = {(): {A: 1.0}, (A,): {SYMBOLS.bos: 0.5}}
     assert Table(rows).search(beam_size=2) == [((A,), False)]

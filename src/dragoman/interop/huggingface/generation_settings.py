@@ -1,10 +1,9 @@
 """Settings of `generate` in transformers: what our search says too, and by name what it cannot say.
 
 The beam search of transformers 5 keeps the same candidates as ours. It scores a hypothesis by the sum of its
-log-probabilities over its length, end symbol included, to the power of `length_penalty`. With `early_stopping: true`,
-it also stops as ours does. With `false`, the default, it stops when the best open hypothesis at its present length is
-worse than the worst finished one. At `max_length`, it ranks outputs that are cut off next to finished ones, and our
-search ranks them below. `generate` counts the start symbol in `max_length` and `min_length`.
+log-probabilities over its length, end symbol included, to the power of `length_penalty`; `early_stopping` is the same
+setting here and there. At `max_length`, which counts the start symbol, it ranks outputs that are cut off with finished
+ones (`cut_off = ranked`). With `forced_eos_token_id` they get an end symbol there, at no cost (`ended`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -136,11 +135,8 @@ def _read_decoding(settings: ForeignConfig, symbols: Symbols) -> tuple[DecodingC
         notes.append(f"length_penalty = {alpha} has no counterpart here; 0 is used")
         alpha = 0.0
     stopping = settings.tree.get("early_stopping", False)
-    if beam > 1 and stopping is not True:
-        notes.append(
-            f"early_stopping = {shorten(stopping)}: the search of dragoman stops as with early_stopping = true, when "
-            "num_beams hypotheses are finished, so that single outputs may differ"
-        )
+    if beam > 1 and not isinstance(stopping, bool):
+        notes.append(f"early_stopping = {shorten(stopping)} has no counterpart here; false is used")
     longest = min(_longest(settings, symbols), MAX_LENGTH)
     shortest = max(settings.size("min_length", 0, at_least=0) - 1, settings.size("min_new_tokens", 0, at_least=0), 0)
     decoding = DecodingConfig(
@@ -150,6 +146,8 @@ def _read_decoding(settings: ForeignConfig, symbols: Symbols) -> tuple[DecodingC
         max_length=longest,
         max_length_ratio=0.0,
         max_length_offset=longest,
+        early_stopping=stopping is True,
+        cut_off="ended" if _is_ended(settings, symbols) else "ranked",
     )
     return decoding, notes
 
@@ -160,8 +158,12 @@ def _longest(settings: ForeignConfig, symbols: Symbols) -> int:
         tokens = settings.size("max_new_tokens")
     else:
         tokens = settings.size("max_length", DEFAULT_MAX_LENGTH, at_least=2) - 1
-    ends = settings.tree.get("forced_eos_token_id") in (symbols.eos, [symbols.eos])
-    return max(1, tokens - 1 if ends else tokens)
+    return max(1, tokens - 1 if _is_ended(settings, symbols) else tokens)
+
+
+def _is_ended(settings: ForeignConfig, symbols: Symbols) -> bool:
+    """Return whether outputs at their length limit get an end symbol."""
+    return settings.tree.get("forced_eos_token_id") in (symbols.eos, [symbols.eos])
 
 
 def _unsupported(settings: ForeignConfig) -> Iterator[str]:
