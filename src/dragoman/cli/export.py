@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,6 +13,9 @@ from dragoman.config import parse
 from dragoman.data.shortlist import ShortlistConfig
 from dragoman.errors import ConfigError, quote
 from dragoman.number_words import counted
+
+if TYPE_CHECKING:
+    from dragoman.runs.export import ExportResult
 
 StoredType = Annotated[
     Literal["float32", "bfloat16", "int8"], typer.Option("--compute-type", help="Number format of the weights.")
@@ -46,19 +49,15 @@ def export(
 
     By default, the folder is used like a run and has no training state.
     """
-    from dragoman.runs.export import MEBIBYTE
     from dragoman.runs.export import export as export_run
-    from dragoman.runs.folder import RunFolder, scoring_command
-    from dragoman.runs.presets import DEFAULT_TASK
 
     if not shortlist:
         corpus = {"source": source, "target": target} if model_format is None else {}
         refuse({**corpus, **sizes}, "without --shortlist")
     if (source is None) != (target is None):
         raise ConfigError("--source and --target are the two sides of one corpus. Give both, or neither.")
-    languages = {"source_language": source_language, "target_language": target_language}
     if model_format is None:
-        refuse(languages, "without --format")
+        refuse({"source_language": source_language, "target_language": target_language}, "without --format")
     if (source_language is None) != (target_language is None):
         raise ConfigError("--source-language and --target-language are a pair. Give both, or neither.")
     config = shortlist and parse(ShortlistConfig, sizes, where="--shortlist")
@@ -72,17 +71,26 @@ def export(
         target=target,
         languages=(source_language, target_language) if source_language and target_language else None,
     )
-    if model_format is not None:
-        size = f"{result.after / MEBIBYTE:.1f} MiB"
-        return Outcome(result.to_dict, lambda: print(f"{output_dir}: {model_format}, {compute_type}, {size}"))
-    text = f"{output_dir}: {compute_type} weights, {result.after / MEBIBYTE:.1f} MiB"
-    text += f" ({result.before / MEBIBYTE:.1f} MiB in the run)"
+    text = _describe(result)
+    return Outcome(result.to_dict, lambda: print(text))
+
+
+def _describe(result: ExportResult) -> str:
+    """Return what was written, and how to use it."""
+    from dragoman.runs.export import MEBIBYTE
+    from dragoman.runs.folder import RunFolder, scoring_command
+    from dragoman.runs.presets import DEFAULT_TASK
+
+    path, compute_type, size = result.path, result.compute_type, f"{result.after / MEBIBYTE:.1f} MiB"
+    if result.format is not None:
+        return f"{path}: {result.format}, {compute_type}, {size}"
+    text = f"{path}: {compute_type} weights, {size} ({result.before / MEBIBYTE:.1f} MiB in the run)"
     if result.pairs is not None:
         text += (
-            f"\n{output_dir}: shortlist learned from {counted(result.pairs, 'pairs')}. "
-            f"Use it with: dragoman translate {quote(output_dir)} --shortlist"
+            f"\n{path}: shortlist learned from {counted(result.pairs, 'pairs')}. "
+            f"Use it with: dragoman translate {quote(path)} --shortlist"
         )
-    task = RunFolder(output_dir).read_raw_config().get("task", DEFAULT_TASK)
-    if compute_type != "float32" and (command := scoring_command(task, output_dir)) is not None:
-        text += f"\n{output_dir}: its scores are those of the run. Score the {compute_type} weights with: {command}"
-    return Outcome(result.to_dict, lambda: print(text))
+    task = RunFolder(path).read_raw_config().get("task", DEFAULT_TASK)
+    if compute_type != "float32" and (command := scoring_command(task, path)) is not None:
+        text += f"\n{path}: its scores are those of the run. Score the {compute_type} weights with: {command}"
+    return text

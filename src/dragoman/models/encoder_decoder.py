@@ -25,6 +25,9 @@ from dragoman.nn.positions.tree import token_depths, token_relations
 class EncoderDecoderTransformer(nn.Module):
     """Encoder-decoder Transformer; implements `EncoderDecoder`."""
 
+    source_eos = True
+    """If false, the end symbol of a source that is not empty is hidden like padding."""
+
     def __init__(
         self,
         *,
@@ -36,12 +39,8 @@ class EncoderDecoderTransformer(nn.Module):
         decoder_norm: nn.Module,
         unembedding: Unembedding,
         output_scale: float = 1.0,
-        source_eos: bool = True,
     ) -> None:
-        """Assemble a model; `output_scale` multiplies the hidden states before the output projection (T5).
-
-        Without `source_eos`, the end symbol of a source that is not empty is hidden like padding.
-        """
+        """Assemble a model; `output_scale` multiplies the hidden states before the output projection (T5)."""
         super().__init__()
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
@@ -51,7 +50,6 @@ class EncoderDecoderTransformer(nn.Module):
         self.decoder_norm = decoder_norm
         self.unembedding = unembedding
         self.output_scale = output_scale
-        self.source_eos = source_eos
 
     @property
     def max_length(self) -> int | None:

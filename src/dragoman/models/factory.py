@@ -71,8 +71,8 @@ def build_encoder_decoder(
         decoder_norm=_final_norm(config),
         unembedding=_unembedding(config, output.weight),
         output_scale=config.d_model**-0.5 if config.scale_output else 1.0,
-        source_eos=config.source_eos,
     )
+    model.source_eos = config.source_eos
     initialize_weights(model, model.unembedding.weight)
     if config.start_embedding == "zero":
         keep_zero_row(target.weight, BOS)

@@ -82,7 +82,7 @@ class _Folder:
 
     @property
     def ends_sources(self) -> bool:
-        """Whether sources end with the end symbol.
+        """True if sources end with the end symbol.
 
         Users of models that were converted from Hugging Face add it to the tokens themselves. These models do not start
         outputs with a begin symbol.
@@ -91,7 +91,7 @@ class _Folder:
 
     @property
     def gives_eos(self) -> bool:
-        """Whether users of CTranslate2 give the end symbol of a source."""
+        """True if users of CTranslate2 give the end symbol of a source themselves."""
         return not self.symbols.add_source_eos and self.symbols.start != self.symbols.bos
 
 
