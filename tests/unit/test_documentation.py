@@ -21,7 +21,7 @@ PATTERNS = ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/**/*.md", "nati
 PAGES = sorted({path for pattern in PATTERNS for path in ROOT.glob(pattern)} - GENERATED)
 PLACES = (ROOT / "src" / "dragoman", ROOT / "src", ROOT, ROOT / "docs", ROOT / "tests", ROOT / "native")
 FREE_KEYS = {"preset", "task", "kind", "expected"}
-NOT_KEYS = {"tokenizer.json", "model.safetensors", "training.max_step"}
+NOT_KEYS = {"tokenizer.json", "model.safetensors", "training.max_step", "model.bin", "tokenizer.model"}
 """File names, and the misspelled key of an example."""
 OTHER_OPTIONS = {"--help", "--debug", "--nproc-per-node"}
 
