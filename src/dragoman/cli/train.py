@@ -41,7 +41,7 @@ def train(
 
     `dragoman train --source train.en --target train.de --output-dir runs/en-de` is enough, or `dragoman train pairs.tsv
     --output-dir runs/en-de` for a corpus in one file. --text trains a language model; every other task needs a
-    configuration file. --init-from fine-tunes a translator on other text.
+    configuration file. --init-from fine-tunes a translator or a language model on other text.
     """
     from dragoman.training.launch import worker_rank
 

@@ -58,7 +58,7 @@ SMALLEST_TEXT_PRESET = "gpt-nano"
 MUON_PRESETS = ("nano", "tiny")
 """Presets that gain from Muon: `tiny` (`benchmarks/multi30k`) and smaller ones."""
 ROTARY_POSITIONS: Tree = {"model": {"positions": {"kind": "rotary"}}}
-_CHARACTERS_PER_TOKEN = 3
+CHARACTERS_PER_TOKEN = 3
 """Cautious estimate for automatic vocabulary sizes."""
 
 
@@ -117,10 +117,15 @@ def auto_configure_text(
     """
     experiment = _parse(merge({"preset": SMALLEST_TEXT_PRESET}, tree), LanguageModelingConfig)
     assert isinstance(experiment.data, PlainTextConfig), "the caller gives text"
-    report(READING_MESSAGE)
-    characters = sum(map(len, prepare_text(experiment.data, report=report).train.texts()))
+    characters = count_text(experiment.data, report=report)
     split = Choice("data.valid_size", "the last tenth", "no validation text was given")
     return _apply_new(tree, experiment, text_choices(tree, experiment, characters, device), split)
+
+
+def count_text(data: PlainTextConfig, *, report: Callable[[str], None]) -> int:
+    """Return the number of characters of the training part of a text. Raises DataError if it is unusable."""
+    report(READING_MESSAGE)
+    return sum(map(len, prepare_text(data, report=report).train.texts()))
 
 
 def _apply_new(tree: Tree, experiment: E, choices: Iterable[Choice], split: Choice) -> tuple[E, list[Choice]]:
@@ -195,7 +200,7 @@ def text_choices(
     dropout = 0.2 if characters < 20_000_000 else 0.1 if characters < 200_000_000 else 0.0
     for place in ("embedding", "residual"):
         yield Choice(f"model.dropout.{place}", dropout, "a smaller text needs more dropout")
-    tokens, budget = max(1, characters // _CHARACTERS_PER_TOKEN), 32_768 if large else CPU_BATCH_TOKENS
+    tokens, budget = max(1, characters // CHARACTERS_PER_TOKEN), 32_768 if large else CPU_BATCH_TOKENS
     yield from _training_choices(tree, experiment.training, preset=preset, tokens=tokens, budget=budget)
 
 

@@ -10,20 +10,23 @@ from dragoman.config_trees import Tree, get_value, is_set, merge
 from dragoman.data.preprocessing.pipeline import prepare_data, read_index
 from dragoman.errors import ConfigError
 from dragoman.runs.auto_config import (
+    CHARACTERS_PER_TOKEN,
     CPU_BATCH_TOKENS,
     Choice,
     apply_choices,
     auto_configure,
     auto_configure_text,
     corpus_size,
+    count_text,
 )
 from dragoman.runs.config import is_text_corpus, merge_settings, parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import DEFAULT_TASK, preset_tree
-from dragoman.tasks.config import Experiment, TranslationConfig
-from dragoman.tasks.initial_weights import read_initial_experiment, without_dropout
+from dragoman.tasks.config import Experiment, LanguageModelingConfig, PlainTextConfig, TranslationConfig
+from dragoman.tasks.initial_weights import InitialExperiment, read_initial_experiment, without_dropout
 from dragoman.tasks.task import cache_dir
 
+FinetunedExperiment = TranslationConfig | LanguageModelingConfig
 FINETUNING_STEPS = 1_000
 """Steps after which a trained model gains little on a small corpus."""
 LEARNING_RATE_DIVISOR = 5
@@ -49,53 +52,58 @@ def resolve_experiment(
             "No training data. Give --source and --target, --pairs, --text, or a configuration that names a corpus."
         )
     is_text = any(map(is_text_corpus, settings["data"].values()))
-    if "init_from" in settings and is_text:
-        raise ConfigError(
-            "--init-from fine-tunes a translator and --text is for a language model. Leave one of them out."
-        )
     if "init_from" in settings:
-        return auto_configure_finetuning(settings, report=report)
+        return auto_configure_finetuning(settings, task="language_modeling" if is_text else DEFAULT_TASK, report=report)
     if is_text:
         return auto_configure_text(settings, device=device, report=report)
     return auto_configure(apply_init_from(settings), device=device, report=report)
 
 
 def auto_configure_finetuning(
-    tree: Tree, *, report: Callable[[str], None] = lambda _: None
-) -> tuple[TranslationConfig, list[Choice]]:
+    tree: Tree, *, task: str = DEFAULT_TASK, report: Callable[[str], None] = lambda _: None
+) -> tuple[FinetunedExperiment, list[Choice]]:
     """Return the experiment for settings that name corpora and an initial run, and what was chosen for it.
 
-    Tokenizer, model, training, decoding and metrics are those of the initial run, unless given or chosen. Raises
-    ConfigError and RunError, where possible before any corpus is read, and DataError on an unusable corpus.
+    The task is translation, or language modeling of plain text. Tokenizer, model, training and the settings of outputs
+    are those of the initial run, unless given or chosen. Raises ConfigError and RunError, where possible before any
+    corpus is read, and DataError on an unusable corpus.
     """
-    initial = read_initial_experiment(RunFolder(Path(tree["init_from"])), task="translation")
-    assert isinstance(initial, TranslationConfig)
+    initial = read_initial_experiment(RunFolder(Path(tree["init_from"])), task=task)
     if "data" in tree:
         tree = {**tree, "data": apply_prepared(tree)["data"]}  # without the tokenizer of a prepared corpus
     inherited = _inherited_settings(initial)
     experiment = _parse(merge_settings(inherited, tree))
-    data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed, report=report)
-    tokens = corpus_size(data).tokens
+    tokens = _count_tokens(experiment, report=report)
     choices = [choice for choice in _choices(tree, initial, experiment, tokens) if not is_set(tree, choice.key)]
     return _parse(merge_settings(merge_settings(inherited, apply_choices(choices, {})), tree)), choices
 
 
-def _inherited_settings(initial: TranslationConfig) -> Tree:
-    tree: Tree = initial.model_dump(mode="json", include={"tokenizer", "model", "training", "decoding", "metrics"})
+def _inherited_settings(initial: InitialExperiment) -> Tree:
+    kept = {"task", "tokenizer", "model", "training", "decoding", "metrics", "generation", "chat_template"}
+    tree: Tree = initial.model_dump(mode="json", include=kept)
     tree["training"] = {key: value for key, value in tree["training"].items() if key not in ("loss", "lora")}
-    return {**tree, "data": initial.data.model_dump(include={"max_source_length", "max_target_length"})}
+    limits = {"max_source_length", "max_target_length", "context_length"}
+    return {**tree, "data": initial.data.model_dump(include=limits)}
 
 
-def _parse(tree: Tree) -> TranslationConfig:
+def _parse(tree: Tree) -> FinetunedExperiment:
     experiment = parse_experiment(tree)
-    if not isinstance(experiment, TranslationConfig):
+    if not isinstance(experiment, FinetunedExperiment):
         raise ConfigError(
-            f"task = {experiment.task}: --init-from is for translation. Give a configuration file with init_from."
+            f"task = {experiment.task}: --init-from is for translation and language modeling. Give a configuration "
+            "file with init_from."
         )
     return experiment
 
 
-def _choices(tree: Tree, initial: TranslationConfig, experiment: TranslationConfig, tokens: int) -> Iterator[Choice]:
+def _count_tokens(experiment: FinetunedExperiment, *, report: Callable[[str], None]) -> int:
+    """Return the number of training tokens, which is an estimate for plain text."""
+    if isinstance(experiment.data, PlainTextConfig):
+        return max(1, count_text(experiment.data, report=report) // CHARACTERS_PER_TOKEN)
+    return corpus_size(prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed, report=report)).tokens
+
+
+def _choices(tree: Tree, initial: InitialExperiment, experiment: FinetunedExperiment, tokens: int) -> Iterator[Choice]:
     training = experiment.training
     batch_tokens = CPU_BATCH_TOKENS if training.batch_tokens == "auto" else training.batch_tokens
     step_tokens = batch_tokens * training.grad_accumulation

@@ -64,7 +64,7 @@ def check_single_vocabulary(tokenizer: TokenizerConfig, *, dropout: bool = False
         )
 
 
-def check_init_from(start: Path | None, *, extend_vocabulary: int, lora: bool) -> None:
+def check_init_from(start: Path | None, *, extend_vocabulary: int = 0, lora: bool) -> None:
     """Raise ValueError if vocabulary or adapters extend no initial run, or exclude each other."""
     if start is None and (extend_vocabulary or lora):
         key = f"extend_vocabulary = {extend_vocabulary}" if extend_vocabulary else "training.lora"
@@ -119,6 +119,10 @@ ReaderModelConfig = Annotated[EncoderOnlyConfig | DecoderOnlyConfig, Field(discr
 InitFrom = Annotated[
     Path | None,
     Field(description="run of language modeling or masked language modeling that tokenizer and weights are taken from"),
+]
+InitFromSameTask = Annotated[
+    Path | None,
+    Field(description="finished run of the same task that tokenizer and weights are taken from (fine-tuning)"),
 ]
 
 
@@ -198,6 +202,7 @@ class LanguageModelingConfig(Config):
     """Language modeling of plain text, or of continuations of prompts."""
 
     task: Literal["language_modeling"] = "language_modeling"
+    init_from: InitFromSameTask = None
     data: LanguageDataConfig
     tokenizer: TokenizerConfig = BpeConfig(whitespace="keep")
     model: DecoderOnlyConfig = DecoderOnlyConfig()
@@ -224,6 +229,7 @@ class LanguageModelingConfig(Config):
     def _check_consistency(self) -> Self:
         pairs = isinstance(self.data, PromptConfig)
         check_single_vocabulary(self.tokenizer, dropout=pairs)
+        check_init_from(self.init_from, lora=self.training.lora is not None)
         if isinstance(self.data, PromptConfig):
             _check_source_features(self.data, self.tokenizer, needs_source_features=False)
             if self.data.names_languages:
@@ -237,6 +243,7 @@ class MaskedLMConfig(Config):
     """Masked language modeling, which pretrains an encoder."""
 
     task: Literal["masked_lm"] = "masked_lm"
+    init_from: InitFromSameTask = None
     data: TextDataConfig
     masking: MaskingConfig = MaskingConfig()
     tokenizer: TokenizerConfig = BpeConfig()
@@ -246,6 +253,7 @@ class MaskedLMConfig(Config):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         check_single_vocabulary(self.tokenizer)
+        check_init_from(self.init_from, lora=self.training.lora is not None)
         check_max_positions(self.model, self.data.context_length, "a context", "data.context_length")
         return self
 
@@ -264,6 +272,7 @@ class ClassificationConfig(Config):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         check_single_vocabulary(self.tokenizer, dropout=True)
+        check_init_from(self.init_from, lora=self.training.lora is not None)
         check_max_positions(self.model, self.data.max_length, "the longest text", "data.max_length")
         if self.model.kind == "decoder_only" and self.head.pooling == "first":
             raise ValueError(
@@ -286,6 +295,7 @@ class TaggingConfig(Config):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         check_single_vocabulary(self.tokenizer)
+        check_init_from(self.init_from, lora=self.training.lora is not None)
         check_max_positions(self.model, self.data.max_length, "the longest sentence", "data.max_length")
         return self
 
@@ -314,6 +324,7 @@ class QuestionAnsweringConfig(Config):
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         check_single_vocabulary(self.tokenizer)
+        check_init_from(self.init_from, lora=self.training.lora is not None)
         length = self.data.windows.max_length
         check_max_positions(self.model, length, "the longest window", "data.windows.max_length")
         if self.model.num_segments < 2:

@@ -24,7 +24,12 @@ from dragoman.number_words import counted
 from dragoman.tasks import task
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import ClassificationConfig, QuestionAnsweringConfig, ReaderModelConfig, TaggingConfig
-from dragoman.tasks.initial_weights import read_initial_tokenizer, read_initial_weights, set_initial_weights
+from dragoman.tasks.initial_weights import (
+    export_weights,
+    initialize_model,
+    read_initial_tokenizer,
+    read_initial_weights,
+)
 from dragoman.training.step import LossFunction, seeded_rng
 from dragoman.training.trainer import Validator
 
@@ -119,7 +124,7 @@ class HeadTask:
 
     def setup_training(self, data: ExampleData, *, device: torch.device) -> TrainingSetup[Any]:
         training, tokenizer = self.experiment.training, data.tokenizer
-        model = self._build(tokenizer, data.labels, device=device, weights=data.weights)
+        model = self._build(tokenizer, data.labels, device=device, weights=data.weights, adapts=True)
 
         def score(model: nn.Module, examples: Sequence[Any]) -> list[Score]:
             options = {"device": device, "batch_tokens": SCORING_BATCH_TOKENS}
@@ -142,6 +147,7 @@ class HeadTask:
             final_validator=validator,
             scorers={name: partial(score, model, split) for name, split in held_out.items() if split is not None},
             describe_rows=data.describe_rows,
+            export_weights=export_weights(training),
         )
 
     def build_model(self, folder: task.RunFiles, *, device: torch.device) -> ModelWithHead:
@@ -186,9 +192,15 @@ class HeadTask:
         return retokenize
 
     def _build(
-        self, tokenizer: Tokenizer, labels: Labels, *, device: torch.device, weights: Mapping[str, Tensor] | None = None
+        self,
+        tokenizer: Tokenizer,
+        labels: Labels,
+        *,
+        device: torch.device,
+        weights: Mapping[str, Tensor] | None = None,
+        adapts: bool = False,
     ) -> ModelWithHead:
-        """Build the model with new weights, or with the given weights for all but its head."""
+        """Build the model with new weights; to train it (`adapts`), with those of the initial run and with adapters."""
         config: ReaderModelConfig = self.experiment.model
         vocabulary = len(tokenizer.source)
         with seeded_rng(self.experiment.training.seed, device=torch.device("cpu")):
@@ -202,7 +214,7 @@ class HeadTask:
                     backbone = DecoderOnlyBackbone(model)
                 case _:
                     assert_never(config)
-            if weights is not None:
-                set_initial_weights(model, weights, where="init_from")
+            if adapts:
+                initialize_model(model, weights, self.experiment.training, where="init_from")
             head = build_head(self.experiment.head, d_model=config.d_model, num_labels=len(labels))
             return ModelWithHead(backbone, head).to(device)

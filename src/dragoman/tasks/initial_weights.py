@@ -12,6 +12,7 @@ from dragoman.data.preprocessing.pipeline import TOKENIZER_FILE
 from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, SubwordTokenizer, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.language_tags import add_language_tags
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
+from dragoman.data.tokenizers.trainers import Texts
 from dragoman.data.tokenizers.vocabulary_extension import extend_vocab
 from dragoman.errors import ConfigError, RunError
 from dragoman.models.config import EncoderDecoderConfig
@@ -19,9 +20,10 @@ from dragoman.models.factory import build_encoder_decoder
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
 from dragoman.models.weight_storage import set_weights
-from dragoman.nn.lora import apply_lora
+from dragoman.nn.lora import apply_lora, merge_lora
 from dragoman.tasks.config import LanguageModelingConfig, MaskedLMConfig, ModelConfig, TranslationConfig, max_positions
 from dragoman.tasks.task import RunFiles, load_model, read_weights
+from dragoman.training.config import TrainingConfig
 from dragoman.training.distillation import DistillationConfig
 from dragoman.training.step import seeded_rng
 
@@ -32,6 +34,8 @@ FREE_KEYS = ("dropout", "mlm_transform", "num_segments")
 SEGMENT_WEIGHT = "embedding.segments.weight"
 """Weight that is new if the initial model reads single texts."""
 
+PRETRAINING_TASKS = ("translation", "language_modeling", "masked_lm")
+"""Tasks whose runs start from a run of the same task; those with a head start from a language model."""
 InitialExperiment = LanguageModelingConfig | MaskedLMConfig | TranslationConfig
 OpenRun = Callable[[Path], RunFiles]
 
@@ -55,12 +59,24 @@ def build_initial_model(
 ) -> nn.Module:
     """Build the model that training starts from: with new or given weights, and with adapters under LoRA."""
     model = build_translation_model(experiment, tokenizer, device=device)
-    if weights is not None:
-        set_initial_weights(model, weights, where=str(experiment.init_from))
-    if experiment.training.lora is not None:
-        with seeded_rng(experiment.training.seed, LORA_SEED, device=torch.device("cpu")):
-            apply_lora(model, experiment.training.lora)
+    initialize_model(model, weights, experiment.training, where=str(experiment.init_from))
     return model.to(device)
+
+
+def initialize_model(
+    model: nn.Module, weights: Mapping[str, Tensor] | None, training: TrainingConfig, *, where: str
+) -> None:
+    """Set the weights of the initial run, if any, and add adapters under LoRA, which freezes all weights."""
+    if weights is not None:
+        set_initial_weights(model, weights, where=where)
+    if training.lora is not None:
+        with seeded_rng(training.seed, LORA_SEED, device=torch.device("cpu")):
+            apply_lora(model, training.lora)
+
+
+def export_weights(training: TrainingConfig) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
+    """Return the function from trained weights to those for inference, which merges adapters."""
+    return dict if training.lora is None else partial(merge_lora, config=training.lora)
 
 
 def initial_tokenizer(experiment: TranslationConfig, pairs: Pairs, open_run: OpenRun) -> Tokenizer:
@@ -94,6 +110,20 @@ def read_initial_tokenizer(run: RunFiles, config: TokenizerConfig, *, task: str 
             f"tokenizer: differs from the tokenizer of {run.path}, which the model was trained with. Leave it out."
         )
     return run.read_tokenizer()
+
+
+def initial_text_tokenizer(
+    experiment: LanguageModelingConfig | MaskedLMConfig, texts: Texts, open_run: OpenRun
+) -> Tokenizer:
+    """Return the tokenizer of the initial run, or a new one. Raises ConfigError if the settings differ."""
+    if experiment.init_from is None:
+        return Tokenizer.train_on_texts(texts, experiment.tokenizer)
+    return read_initial_tokenizer(open_run(experiment.init_from), experiment.tokenizer, task=experiment.task)
+
+
+def origin_notes(start: Path | None) -> tuple[str, ...]:
+    """Return the note that names the initial run, if any."""
+    return () if start is None else (f"initialized from {start.resolve().name}, weights and tokenizer",)
 
 
 def initial_weights(experiment: TranslationConfig, tokenizer: Tokenizer, folder: RunFiles) -> dict[str, Tensor] | None:
@@ -165,10 +195,11 @@ def read_initial_experiment(run: RunFiles, *, task: str = "classification") -> I
     Raises RunError if the run is of an unsuitable task or unfinished.
     """
     experiment = run.read_config()
-    suitable = TranslationConfig if task == "translation" else LanguageModelingConfig | MaskedLMConfig
-    if not isinstance(experiment, suitable):
-        names = "translation" if task == "translation" else "masked_lm or language_modeling"
-        raise RunError(f"{run.path}: is a run of task {experiment.task}. Initialize from a run of task {names}.")
+    suitable = (task,) if task in PRETRAINING_TASKS else ("masked_lm", "language_modeling")
+    if experiment.task not in suitable:
+        raise RunError(
+            f"{run.path}: is a run of task {experiment.task}. Initialize from a run of task {' or '.join(suitable)}."
+        )
     run.check_finished()
     assert isinstance(experiment, InitialExperiment)
     return experiment

@@ -12,6 +12,7 @@ from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.data.batching.example_batches import prompt_stream, prompts_in_order
 from dragoman.data.batching.packing import TextBatch, window_stream, windows_in_order
 from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.evaluation import Score
 from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
@@ -19,6 +20,14 @@ from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import LanguageModelingConfig, PlainTextConfig, PromptConfig
+from dragoman.tasks.initial_weights import (
+    OpenRun,
+    export_weights,
+    initialize_model,
+    origin_notes,
+    read_initial_tokenizer,
+    read_initial_weights,
+)
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
 from dragoman.tasks.plain_text_data import TextCorpus, prepare_text_data
 from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, format_list, load_model
@@ -55,27 +64,29 @@ class LanguageModelingTask:
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> TextCorpus | ParallelData:
         experiment, data = self.experiment, self.experiment.data
         if isinstance(data, PlainTextConfig):
-            return prepare_text_data(data, experiment.tokenizer, folder, advice=self.description.advice, report=report)
+            return prepare_text_data(experiment, data, folder, advice=self.description.advice, report=report)
         limits = LengthLimits(data.max_source_length, data.max_target_length)
         seed = experiment.training.seed
-        return prepare_parallel_data(
+        outlook = "a few thousand pairs rarely give a model that answers new prompts"
+        advice = replace(self.description.advice, enough=10_000, outlook=outlook)
+        start = experiment.init_from
+        pairs = prepare_parallel_data(
             data,
             folder,
-            create_tokenizer=lambda pairs: Tokenizer.train(pairs, experiment.tokenizer),
+            create_tokenizer=partial(_pair_tokenizer, experiment, open_run=folder.open),
             seed=seed,
             valid_limits=limits,
-            advice=replace(
-                self.description.advice,
-                enough=10_000,
-                outlook="a few thousand pairs rarely give a model that answers new prompts",
-            ),
+            advice=advice if start is None else None,
             decoder_only=True,
             report=report,
         )
+        weights = read_initial_weights(start, experiment.model, folder, task=experiment.task)
+        return replace(pairs, weights=weights, notes=(*pairs.notes, *origin_notes(start)))
 
     def setup_training(self, data: TextCorpus | ParallelData, *, device: torch.device) -> TrainingSetup[TextBatch]:
         experiment, config, tokenizer = self.experiment, self.experiment.training, data.tokenizer
         model = self._build(tokenizer, device=device)
+        initialize_model(model, data.weights, config, where=str(experiment.init_from))
         generator = self._generator(model, tokenizer, device=device, batch_tokens=BATCH_TOKENS)
         if isinstance(data, TextCorpus):
             stream, sets = self._text_batches(data)
@@ -110,6 +121,7 @@ class LanguageModelingTask:
             final_validator=validator,
             scorers={name: partial(scores, name) for name in sets},
             describe_rows=_describe_windows if isinstance(data, TextCorpus) else data.describe_rows,
+            export_weights=export_weights(config),
             write_sample=write_sample,
         )
 
@@ -157,6 +169,13 @@ class LanguageModelingTask:
             sets["test"] = lambda: prompts_in_order(data.valid_limits.tokenize(test, data.tokenizer), budget=budget)
         store = epoch_store(data, experiment.data, experiment.tokenizer, seed=seed)
         return prompt_stream(store, budget=budget, seed=seed), sets
+
+
+def _pair_tokenizer(experiment: LanguageModelingConfig, pairs: Pairs, *, open_run: OpenRun) -> Tokenizer:
+    """Return the tokenizer of the initial run, or a new one of both sides."""
+    if experiment.init_from is None:
+        return Tokenizer.train(pairs, experiment.tokenizer)
+    return read_initial_tokenizer(open_run(experiment.init_from), experiment.tokenizer, task=experiment.task)
 
 
 def _describe_windows(rows: Sequence[int]) -> str:

@@ -17,6 +17,7 @@ from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.factory import build_encoder_only
 from dragoman.tasks.build_training import Likelihood, TrainingSetup, measure_likelihood
 from dragoman.tasks.config import MaskedLMConfig
+from dragoman.tasks.initial_weights import export_weights, initialize_model
 from dragoman.tasks.plain_text_data import TextCorpus, prepare_text_data
 from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription
 from dragoman.training.losses import masked_lm_loss
@@ -46,11 +47,12 @@ class MaskedLMTask:
 
     def prepare_data(self, folder: RunFiles, *, report: Callable[[str], None]) -> TextCorpus:
         experiment, advice = self.experiment, self.description.advice
-        return prepare_text_data(experiment.data, experiment.tokenizer, folder, advice=advice, report=report)
+        return prepare_text_data(experiment, experiment.data, folder, advice=advice, report=report)
 
     def setup_training(self, data: TextCorpus, *, device: torch.device) -> TrainingSetup[TextBatch]:
         config, tokenizer = self.experiment.training, data.tokenizer
         model = self._build(tokenizer, device=device)
+        initialize_model(model, data.weights, config, where=str(self.experiment.init_from))
         options: dict[str, Any] = {
             "vocab_size": len(tokenizer.source),
             "context_length": self.experiment.data.context_length,
@@ -86,6 +88,7 @@ class MaskedLMTask:
             final_validator=validator,
             scorers={name: partial(scores, name) for name in data.held_out},
             describe_rows=data.describe_rows,
+            export_weights=export_weights(config),
         )
 
     def build_model(self, folder: RunFiles, *, device: torch.device) -> EncoderOnlyTransformer:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from dragoman.data.datasets.text import (
     DocumentRange,
@@ -15,9 +17,10 @@ from dragoman.data.datasets.text import (
     prepare_text,
     tokenize_documents,
 )
-from dragoman.data.tokenizers import Tokenizer, TokenizerConfig
 from dragoman.number_words import counted
 from dragoman.tasks import task
+from dragoman.tasks.config import LanguageModelingConfig, MaskedLMConfig
+from dragoman.tasks.initial_weights import initial_text_tokenizer, origin_notes, read_initial_weights
 
 MAX_COUNTED_TOKENS = 10_000_000
 """Tokens from which token frequencies are estimated; counting them takes less than a second."""
@@ -34,6 +37,8 @@ class TextCorpus(task.TaskData):
     """The sets as token ids."""
     characters: Mapping[str, int]
     """Number of characters of each held-out set after normalization."""
+    weights: Mapping[str, Tensor] | None = None
+    """Initial weights from another run."""
 
     @property
     def held_out(self) -> dict[str, DocumentStore]:
@@ -53,14 +58,14 @@ class TextCorpus(task.TaskData):
 
 
 def prepare_text_data(
+    experiment: LanguageModelingConfig | MaskedLMConfig,
     data: TextDataConfig,
-    config: TokenizerConfig,
     folder: task.RunFiles,
     *,
     advice: task.CorpusAdvice,
     report: Callable[[str], None],
 ) -> TextCorpus:
-    """Read and tokenize plain text; a new run trains its tokenizer.
+    """Read and tokenize plain text; a new run trains its tokenizer, or has that of its initial run.
 
     Raises DataError on unusable texts, and RunError if a corpus has changed since the run started.
     """
@@ -68,7 +73,9 @@ def prepare_text_data(
     prepared = prepare_text(data, report=report)
     task.check_unchanged(prepared.fingerprints, folder)
     texts = prepared.train.texts
-    tokenizer = task.load_or_create_tokenizer(folder, lambda: Tokenizer.train_on_texts(texts, config), report=report)
+    create = partial(initial_text_tokenizer, experiment, texts, folder.open)
+    tokenizer = task.load_or_create_tokenizer(folder, create, report=report)
+    start = experiment.init_from
     report("tokenizing")
     sets = {"train": prepared.train, "valid": prepared.valid, "test": prepared.test}
     documents = {name: part for name, part in sets.items() if part is not None}
@@ -85,11 +92,12 @@ def prepare_text_data(
     return TextCorpus(
         tokenizer=tokenizer,
         fingerprints=prepared.fingerprints,
-        notes=(*advice.notes(train.tokens, "tokens"), *prepared.notes),
+        notes=(*(advice.notes(train.tokens, "tokens") if start is None else ()), *prepared.notes, *origin_notes(start)),
         summary=task.describe_sizes(size, stores["valid"].tokens, None if test is None else test.tokens),
         tokens_per_epoch=train.tokens + len(train),
         describe_rows=describe_rows,
         documents=documents,
         stores=stores,
         characters=characters,
+        weights=read_initial_weights(start, experiment.model, folder, task=experiment.task),
     )

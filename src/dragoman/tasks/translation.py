@@ -23,15 +23,16 @@ from dragoman.evaluation.metrics import Metric, higher_is_better, require_metric
 from dragoman.inference.translation_result import TranslationWarning
 from dragoman.inference.translator import LanguageOptions, Translator
 from dragoman.models.ensemble import Ensemble
-from dragoman.nn.lora import merge_lora
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import TranslationConfig, max_positions
 from dragoman.tasks.initial_weights import (
     build_initial_model,
     build_translation_model,
+    export_weights,
     initial_tokenizer,
     initial_weights,
     load_teachers,
+    origin_notes,
 )
 from dragoman.tasks.parallel_data import LengthLimits, ParallelData, epoch_store, prepare_parallel_data
 from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, load_model
@@ -89,15 +90,13 @@ class TranslationTask:
             advice=self.description.advice if experiment.init_from is None else None,
             report=report,
         )
-        start = experiment.init_from
-        notes = () if start is None else (f"initialized from {start.resolve().name}, weights and tokenizer",)
         return replace(
             pairs,
             weights=initial_weights(experiment, pairs.tokenizer, folder),
             notes=(
                 *pairs.notes,
                 *_normalization_notes(pairs),
-                *notes,
+                *origin_notes(experiment.init_from),
             ),
         )
 
@@ -126,7 +125,7 @@ class TranslationTask:
                 if texts is not None
             },
             describe_rows=data.describe_rows,
-            export_weights=partial(merge_lora, config=config.lora) if config.lora is not None else dict,
+            export_weights=export_weights(config),
         )
 
     def build_model(self, folder: RunFiles, *, device: torch.device) -> nn.Module:

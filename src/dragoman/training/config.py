@@ -78,6 +78,9 @@ class TrainingConfig(Config):
         description="decay of the exponential moving average of the weights; none: no average",
     )
     log_every: PositiveInt = Field(default=50, description="steps between two log lines")
+    lora: LoraConfig | None = None
+    """Low-rank adapters: the only weights trained where a run is fine-tuned, besides those of a new head; merged into
+    the model at the end."""
 
     @model_validator(mode="before")
     @classmethod
@@ -120,9 +123,6 @@ class TranslationTrainingConfig(TrainingConfig):
 
     loss: LossConfig = CrossEntropyConfig()
     """Training loss; validation always measures cross-entropy."""
-
-    lora: LoraConfig | None = None
-    """Low-rank adapters: the only weights trained where a run is fine-tuned, merged into the model at the end."""
 
     label_smoothing: float = Field(
         default=0.1, ge=0.0, lt=1.0, description="probability mass spread evenly over all tokens"
