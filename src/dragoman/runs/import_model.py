@@ -181,7 +181,8 @@ def _sample(folder: RunFolder) -> tuple[str, str] | None:
         warnings.simplefilter("ignore", TextWarning)  # the sample itself shows that it is cut off or has unknown words
         match loaded:
             case Translator():
-                return SAMPLE_TEXT, loaded.translate(SAMPLE_TEXT, max_length=SAMPLE_TOKENS).text
+                languages: Any = loaded.tokenizer.prefixes.example()
+                return SAMPLE_TEXT, loaded.translate(SAMPLE_TEXT, max_length=SAMPLE_TOKENS, **languages).text
             case Generator():
                 return SAMPLE_TEXT, loaded.generate(SAMPLE_TEXT, max_new_tokens=SAMPLE_TOKENS, temperature=0).text
     return None

@@ -85,6 +85,8 @@ class Prefixes:
     """Source language where a call gives none."""
     target_language: str | None = None
     """Target language where a call gives none."""
+    is_optional: bool = False
+    """Whether a text without languages has no prefix: the model has other tasks, too."""
 
     def __post_init__(self) -> None:
         fields = {name for _, name, *_ in Formatter().parse(self.text) if name is not None}
@@ -109,6 +111,8 @@ class Prefixes:
         was not trained on.
         """
         given = {"source_language": source_language, "target_language": target_language}
+        if self.is_optional and all(value is None for value in (*given.values(), *self._defaults.values())):
+            return NO_DIRECTION
         codes = {name: self._code(name, value) for name, value in given.items()}
         names = {name: self.languages[code].name or code for name, code in codes.items() if code is not None}
         direction = Direction(
@@ -128,6 +132,20 @@ class Prefixes:
         fields = {name for _, name, *_ in Formatter().parse(self.text) if name is not None}
         return frozenset(fields | {part for part in (*self.source, *self.target) if isinstance(part, str)})
 
+    def example(self) -> dict[str, str]:
+        """Return a language for each that a call must give: the first languages of the model."""
+        missing = sorted(name for name in self.needed if self._defaults[name] is None)
+        codes = [code for code, language in self.languages.items() if language.tag is not None or not self._tags_used]
+        return {} if self.is_optional else dict(zip(missing, codes, strict=False))
+
+    @property
+    def _defaults(self) -> dict[str, str | None]:
+        return {"source_language": self.source_language, "target_language": self.target_language}
+
+    @property
+    def _tags_used(self) -> bool:
+        return any(isinstance(part, str) for part in (*self.source, *self.target))
+
     def _code(self, name: str, given: str | None) -> str | None:
         """Return the code of a language of the model; None if it makes no difference."""
         default: str | None = getattr(self, name)
@@ -139,10 +157,13 @@ class Prefixes:
             raise ConfigError(
                 f"{name} = {given!r} has no effect on this model, which does not ask for it. Leave it out."
             )
-        return self._known(name, given)
+        return self.code_of(name, given)
 
-    def _known(self, name: str, given: str) -> str:
-        """Return the code that `given` means: itself, in another case, or the only one that begins with it."""
+    def code_of(self, name: str, given: str) -> str:
+        """Return the code that `given` means: itself, in another case, or the only one that begins with it.
+
+        Raises ConfigError, with the `name` of the argument, if there is none.
+        """
         folded = given.replace("-", "_").casefold()
         exact = [code for code in self.languages if code.replace("-", "_").casefold() == folded]
         longer = [code for code in self.languages if code.replace("-", "_").casefold().startswith(f"{folded}_")]

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from dragoman.data.tokenizers import BOS, ImportedTokenizerConfig, Tokenizer
+from dragoman.data.tokenizers import BOS, ImportedTokenizerConfig, Prefixes, Tokenizer
 from dragoman.errors import DataError, shorten
 from dragoman.interop.huggingface.checkpoint_files import read_weights
 from dragoman.interop.huggingface.foreign_config import CONFIG_FILE, GENERATION_FILE, ForeignConfig, read_optional_json
 from dragoman.interop.huggingface.generation_settings import GENERATION_KEYS, Generation, Symbols, read_generation
+from dragoman.interop.huggingface.languages import read_prefixes
 from dragoman.interop.huggingface.tokenizer_files import ForeignTokenizer, TokenizerSide, read_tokenizer
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, Reference, network_shapes
 from dragoman.interop.tensor_names import TensorTable
@@ -68,11 +69,12 @@ def read_seq2seq(family: Seq2SeqFamily, config: ForeignConfig, options: ImportOp
     silenced = _silence(found, generation.symbols, orders["target"])
     documents = _documents(folder) | {"dragoman": {SILENCED: silenced}}
     decoding, notes = _suppression(generation, orders["target"])
+    prefixes, remarks = read_prefixes(config, generation.symbols, tokenizer, orders, options)
     return ImportedModel(
         task="translation",
         network=network,
         weights=found,
-        tokenizer=build_tokenizer(tokenizer, orders),
+        tokenizer=build_tokenizer(tokenizer, orders, prefixes),
         origin=Origin(
             format=FORMAT,
             family=family.name,
@@ -85,18 +87,19 @@ def read_seq2seq(family: Seq2SeqFamily, config: ForeignConfig, options: ImportOp
         tensors=account,
         max_length=length,
         decoding=decoding,
-        notes=(*generation.notes, *notes),
+        notes=(*generation.notes, *notes, *remarks),
         reference=_reference(family, folder, orders, silenced),
     )
 
 
-def build_tokenizer(tokenizer: ForeignTokenizer, orders: Orders) -> Tokenizer:
-    """Build the tokenizer of both sides, with our order of the ids."""
+def build_tokenizer(tokenizer: ForeignTokenizer, orders: Orders, prefixes: Prefixes) -> Tokenizer:
+    """Build the tokenizer of both sides, with our order of the ids and what precedes the texts."""
     source = tokenizer.source.build(orders["source"].foreign_ids.tolist())
     target = source
     if tokenizer.target is not tokenizer.source:
         target = tokenizer.target.build(orders["target"].foreign_ids.tolist())
-    return Tokenizer(source, target, ImportedTokenizerConfig(shared=orders["source"] == orders["target"]))
+    config = ImportedTokenizerConfig(shared=orders["source"] == orders["target"])
+    return Tokenizer(source, target, config, prefixes)
 
 
 def _orders(config: ForeignConfig, symbols: Symbols, tokenizer: ForeignTokenizer, *, is_shared: bool) -> Orders:

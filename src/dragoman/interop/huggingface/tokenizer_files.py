@@ -34,6 +34,14 @@ PIECES_FROM: Final = 3
 EXTRA_IDS: Final = 100
 """Sentinel symbols that T5 appends to its vocabulary unless its settings say another number."""
 
+M2M100_LANGUAGES: Final = {
+    "m2m100": "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr "
+    "ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps "
+    "pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu",
+    "wmt21": "en ha is ja cs ru zh de",
+}
+"""Languages whose symbols follow the vocabulary of M2M100, in the order of their ids, by `language_codes`."""
+
 Build = Callable[[Iterable[int]], ImportedTokenizer]
 """Build the tokenizer of a side from the foreign id of each of our ids."""
 
@@ -118,7 +126,9 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> tuple[Tokeni
     vocab = path.parent / "vocab.json"
     added = _added_tokens(settings)
     if vocab.exists():
-        return _pieces(path, _append(_read_vocabulary(vocab), added)), (path, vocab)
+        codes = M2M100_LANGUAGES.get(str(settings.get("language_codes", "m2m100")), "").split()
+        ids = _append(_read_vocabulary(vocab), [*(f"__{code}__" for code in codes), *added])
+        return _pieces(path, ids), (path, vocab)
     pieces = SentencePieceLibrary(MODEL_FILES.read_bytes(path)).tokens
     if path.name == "spiece.model":
         extra = _extra_ids(settings)
