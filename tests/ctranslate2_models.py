@@ -1,9 +1,14 @@
 """Models of CTranslate2 with random weights, written by its own converters' classes."""
 
+import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+
+from dragoman.interop.ctranslate2.model_file import DTYPES, read_model_file
 
 SPECIAL = ["<blank>", "<s>", "</s>", "<unk>"]
 WORDS = [*SPECIAL, *(f"w{number}" for number in range(30))]
@@ -122,3 +127,32 @@ def _save(spec: Any, folder: Path, quantization: str | None) -> Path:
     folder.mkdir()
     spec.save(str(folder))
     return folder
+
+
+def downgrade(folder: Path, version: int) -> None:
+    """Write the model of a folder in an older version, whose attributes hold what `config.json` holds in version 6."""
+    model = read_model_file(folder / "model.bin")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").unlink()
+    variables = dict(model.variables)
+    for name in ("unk_token", "bos_token", "eos_token"):
+        variables[name] = torch.tensor(list(config[name].encode()), dtype=torch.int8)
+    flags = {
+        "with_source_bos": config["add_source_bos"],
+        "with_source_eos": config["add_source_eos"],
+        "with_target_bos": config["decoder_start_token"] == config["bos_token"],
+    }
+    variables |= {name: torch.tensor(int(value), dtype=torch.int8) for name, value in flags.items()}
+    parts = [struct.pack("<I", version), _string(model.spec), struct.pack("<II", model.revision, len(variables))]
+    for name, tensor in variables.items():
+        data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        size, kind = tensor.element_size(), DTYPES.index(tensor.dtype)
+        form = struct.pack("<BI", kind, len(data)) if version >= 4 else struct.pack("<BI", size, len(data) // size)
+        parts += [_string(name), struct.pack(f"<B{tensor.dim()}I", tensor.dim(), *tensor.shape), form, data]
+    parts += [struct.pack("<I", len(model.aliases))] if version >= 3 else []
+    parts += [_string(text) for pair in model.aliases.items() for text in pair]
+    (folder / "model.bin").write_bytes(b"".join(parts))
+
+
+def _string(text: str) -> bytes:
+    return struct.pack("<H", len(text.encode()) + 1) + text.encode() + b"\0"

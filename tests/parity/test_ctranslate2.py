@@ -17,7 +17,7 @@ from dragoman.interop.ctranslate2.tokenizer_files import sentencepiece_model
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.interop.self_check import check_logits
 from tests.corpora import corpora
-from tests.ctranslate2_models import WORDS, write_generator, write_translator
+from tests.ctranslate2_models import WORDS, downgrade, write_generator, write_translator
 from tests.untrained_runs import PAIRS, finished_run
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the judge of this format")
@@ -143,6 +143,21 @@ def test_float32_weights_are_equal_there_and_back(tmp_path):
     assert all(bool((one.variables[name] == other.variables[name]).all()) for name in one.variables)
     for name in ("config.json", "shared_vocabulary.json"):
         assert (tmp_path / "model" / name).read_text() == (back / name).read_text()
+
+
+@pytest.mark.parametrize("quantization", [None, "int16", "int8"])
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_older_versions_equal_ctranslate2(version, quantization, tmp_path):
+    config = {"decoder_start_token": "</s>", "add_source_eos": True, "add_source_bos": False}
+    folder = write_translator(tmp_path / "model", quantization=quantization, tie=True, config=config)
+    expected = translations(folder)
+    downgrade(folder, version)
+    model = import_folder(folder)
+    assert model.origin.version == str(version)
+    again = export_again(model, tmp_path / "again")
+    for one, other in zip(expected, translations(again), strict=True):
+        assert one.hypotheses == other.hypotheses
+        assert one.scores == pytest.approx(other.scores, abs=CLOSE)
 
 
 def test_options_without_counterpart_are_refused(tmp_path):

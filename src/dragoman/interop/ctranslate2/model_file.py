@@ -28,6 +28,8 @@ DTYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, to
 _DTYPES_BY_ITEM_SIZE = {4: torch.float32, 2: torch.int16, 1: torch.int8}
 """Number formats before version 4, which told no other ones apart."""
 _MAX_RANK = 8
+_MAX_VERSION, _MAX_NAME = 100, 100
+"""Bounds of version and length of the name, by which a file is recognized."""
 _MAX_BYTES = 2**32 - 1
 """Bytes of a variable, whose count is a u32."""
 _FILE = FileKind(2**44, "convert the model again with CTranslate2", error=RunError)
@@ -56,6 +58,19 @@ class ModelFile:
                 if name + suffix in self.variables:
                     found.setdefault(alias + suffix, self.variables[name + suffix])
         return found
+
+
+def is_model_file(path: Path) -> bool:
+    """Return whether a file begins like one of this format: a small version, and the name of a specification."""
+    try:
+        with _FILE.open(path) as file:
+            start = file.read(6)
+    except RunError:
+        return False
+    if len(start) < 6:
+        return False
+    version, length = struct.unpack("<IH", start)
+    return VERSIONS[0] <= version < _MAX_VERSION and 0 < length < _MAX_NAME
 
 
 def read_model_file(path: Path) -> ModelFile:

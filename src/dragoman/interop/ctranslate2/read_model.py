@@ -11,7 +11,7 @@ from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError, shorten
 from dragoman.interop.ctranslate2.attributes import Attributes
-from dragoman.interop.ctranslate2.model_file import FILE_NAME, ModelFile, read_model_file
+from dragoman.interop.ctranslate2.model_file import FILE_NAME, ModelFile, is_model_file, read_model_file
 from dragoman.interop.ctranslate2.network_config import (
     DECODER_ONLY,
     REVISIONS,
@@ -51,8 +51,8 @@ _VOCABULARIES: Final = {
 
 
 def is_ctranslate2(path: Path) -> bool:
-    """Return whether a path is a folder of this format."""
-    return path.is_dir() and (path / FILE_NAME).is_file()
+    """Return whether a path is a folder of this format, also of a version that is not read."""
+    return path.is_dir() and is_model_file(path / FILE_NAME)
 
 
 @final

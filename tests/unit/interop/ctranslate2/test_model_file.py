@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dragoman.errors import RunError
-from dragoman.interop.ctranslate2.model_file import ModelFile, read_model_file, write_model_file
+from dragoman.interop.ctranslate2.model_file import ModelFile, is_model_file, read_model_file, write_model_file
 from dragoman.interop.ctranslate2.quantization import dequantize_weights, quantize_weight
 
 VARIABLES = {
@@ -38,6 +38,23 @@ def test_written_files_are_read(tmp_path):
     for name, tensor in VARIABLES.items():
         assert found.variables[name].dtype == tensor.dtype
         assert torch.equal(found.variables[name], tensor)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_known"),
+    [
+        (header(2), True),
+        (header(99), True),
+        (b"", False),
+        (struct.pack("<QQ", 1, 200), False),
+        (b"PK\x03\x04" + b"\0" * 10, False),
+        (struct.pack("<IH", 6, 0), False),
+    ],
+)
+def test_files_are_recognized_by_their_first_bytes(content, is_known, tmp_path):
+    (tmp_path / "model.bin").write_bytes(content)
+    assert is_model_file(tmp_path / "model.bin") == is_known
+    assert not is_model_file(tmp_path / "other.bin")
 
 
 def test_aliases_name_the_scale_too():
