@@ -160,6 +160,7 @@ OPTION_SYNONYMS: Final = {
     "--set model.norm_position=pre": "encoder-normalize-before decoder-normalize-before normalize-before layer-norm "
     "transformer-preprocess transformer-postprocess pre-norm prenorm norm-first",
     "--set model.norm=rms": "norm-type layer-norm-type normalization-type rms-norm layernorm",
+    "--set model.decoder_layer=ssru": "transformer-decoder-autoreg dec-cell dec-cell-type ssru sru",
     "--set model.norm_epsilon=N": "layer-norm-eps layer-norm-epsilon rms-norm-eps norm-eps layernorm-epsilon",
     "--set model.head_size=N": "head-dim kv-channels d-kv",
     "--set model.qkv_bias=true": "attention-bias qkv-bias",

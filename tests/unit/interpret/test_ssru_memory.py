@@ -1,13 +1,19 @@
 """Memory of an SSRU: the weights, summed over the inputs they weigh, are the cells."""
 
+import numpy as np
 import pytest
 import torch
 
+from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.interpret import record
 from dragoman.interpret.attention_recorder import record_pairs
+from dragoman.interpret.explain_text import explain_translation
+from dragoman.interpret.report.html_page import render_explanations
+from dragoman.interpret.report.serialization import ExplainedSystem, explanations_to_dict
 from dragoman.interpret.ssru_memory import memory_weights
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.nn.recurrent.ssru import SSRU
+from tests.browser import browser, chromium
 from tests.fake_models import rectangle
 from tests.random_models import NO_DROPOUT, random_transformer
 
@@ -69,3 +75,28 @@ def test_sentence_in_a_batch_equals_the_sentence_alone(model):
         assert one.weights["ssru"].shape == (3, 8, len(target) + 1, len(target) + 1)
         torch.testing.assert_close(one.weights["ssru"], alone.weights["ssru"], atol=1e-5, rtol=1e-4)
         assert torch.equal(one.masks["ssru"], alone.masks["ssru"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(chromium() is None, reason="Chromium is not installed")
+def test_report_shows_memory_and_decay(tmp_path):
+    text = "two small dogs play ."
+    tokenizer = Tokenizer.train(lambda: [(text, text)], BpeConfig(vocab_size=60, byte_fallback=False))
+    vocabulary = len(tokenizer.target)
+    config = EncoderDecoderConfig(**SIZES, decoder_layer="ssru")
+    model = random_transformer(config, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+    ids = tokenizer.source.encode(text)
+    one = explain_translation(model, tokenizer, ids, ids)
+    tree = explanations_to_dict([ExplainedSystem("model", [], [one], tokenizer.target)], title="memory", compact=True)
+    (tmp_path / "page.html").write_text(render_explanations(tree), encoding="utf-8")
+    weights = one.forward_pass.weights["ssru"].numpy()
+    with browser(chromium(), tmp_path / "profile") as page:
+        page.open(tmp_path / "page.html")
+        assert page.value('document.getElementById("decay").hidden') is True
+        page.value('dragoman.change({ kind: "ssru", layer: 2, head: 5 })')
+        assert page.value('document.getElementById("decay").hidden') is False
+        curves = page.value("dragoman.decayCurves(dragoman.sentence().weights.ssru, 2)")
+        expected = [[np.diagonal(group, -age).mean() for age in range(len(group))] for group in weights[2]]
+        np.testing.assert_allclose(curves, expected, atol=1e-4)
+        assert page.text("#attention-readout").startswith("Point at the map: rows still hold columns.")
+        assert page.errors == []

@@ -416,4 +416,4 @@ const lastWeights = Object.values(sentence().weights).at(-1);
 state.layer = lastWeights ? array(lastWeights).shape[0] - 1 : 0;
 change({}, true);
 setUpTheme(redraw);
-window.dragoman = { state, change, map, links, contributions, beam, sideBySide, sentence };
+window.dragoman = { state, change, map, links, contributions, beam, sideBySide, sentence, decayCurves };
