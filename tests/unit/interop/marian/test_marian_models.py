@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
-import torch
 
 from dragoman.data.shortlist import Shortlist, ShortlistConfig, build_shortlist
 from dragoman.data.tokenizers import BOS, EOS, BpeConfig, Tokenizer, UnigramConfig
@@ -21,42 +20,7 @@ from dragoman.interop.marian.write_model import write
 from dragoman.interop.recognize_format import PARTNERS, recognize_format
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.weight_storage import get_weights
-
-PAIRS = [("two dogs play .", "zwei Hunde spielen ."), ("a cat sits by the sea", "eine Katze sitzt am Meer")] * 3
-STUDENT: dict[str, Any] = {
-    "d_model": 16,
-    "num_heads": 2,
-    "d_ff": 24,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "decoder_layer": "ssru",
-    "norm_position": "post",
-    "norm_epsilon": 1e-6,
-    "positions": {"kind": "sinusoidal", "order": "halves", "inclusive": True},
-    "start_embedding": "zero",
-}
-
-
-def student(changed: dict[str, Any] | None = None, **options: Any) -> ExportedModel:
-    """Return a random student with a small vocabulary."""
-    network = EncoderDecoderConfig.model_validate({**STUDENT, **(changed or {})})
-    tokenizer = Tokenizer.train(lambda: PAIRS, UnigramConfig(vocab_size=300, shared=network.tie_embeddings == "all"))
-    torch.manual_seed(0)
-    sizes = len(tokenizer.source), len(tokenizer.target)
-    module = build_network(network, source_vocabulary=sizes[0], target_vocabulary=sizes[1])
-    weights = {name: tensor.numpy().copy() for name, tensor in get_weights(module).items()}
-    for name in weights.keys() & {"target_embedding.positions.table.weight"}:  # Marian has one table
-        weights[name] = weights[name.replace("target", "source")]
-    return ExportedModel(
-        name="student",
-        task="translation",
-        network=network,
-        weights=weights,
-        tokenizer=tokenizer,
-        max_length=99,
-        texts=lambda: PAIRS,
-        **options,
-    )
+from tests.marian_students import PAIRS, student
 
 
 def visible(model: ExportedModel | ImportedModel) -> dict[str, np.ndarray]:
