@@ -1,9 +1,9 @@
 """Checkpoints of PyTorch, read without running code.
 
 Since version 1.6, a file of `torch.save` is an archive of uncompressed members: `data.pkl`, a pickle, and the numbers
-of the tensors (https://docs.pytorch.org/docs/stable/notes/serialization.html). The pickle is searched for the names of
-functions and classes before it is read; all but those that build tensors and plain values are refused. Then
-`torch.load(weights_only=True)`, which runs no others either, reads the file.
+of the tensors (https://docs.pytorch.org/docs/stable/notes/serialization.html). Older files are five pickles and the
+numbers. The pickles are searched for the names of functions and classes before they are read; all but those that build
+tensors and plain values are refused. Then `torch.load(weights_only=True)`, which runs no others either, reads the file.
 """
 
 import argparse
@@ -49,17 +49,20 @@ _FUNCTIONS: Final = frozenset(
 """Functions and classes that a checkpoint may name: they build tensors, containers, numbers and argument lists."""
 _NAMING: Final = frozenset({"GLOBAL", "STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4"})
 """Operations of a pickle that name a function or class; `torch.load` accepts the first one only."""
+_ARCHIVE: Final = b"PK\x03\x04"
+"""First bytes of an archive."""
+_PICKLES: Final = 5
+"""Pickles of a file of PyTorch before 1.6: magic number, version, machine, content, and the keys of the numbers."""
 
 
 def read_torch_file(path: Path) -> Any:
     """Return the content of a checkpoint: tensors on the CPU in containers and argument lists.
 
-    Raises DataError if it is damaged, of PyTorch before 1.6, or holds objects of other classes.
+    Raises DataError if it is damaged or holds objects of other classes.
     """
     with TORCH_FILES.open(path) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of damaged texts in a pickle
-        size = file.seek(0, 2)
-        _check_archive(path, file, size)
+        _check_file(path, file)
         file.seek(0)
         allowed: list[Any] = [argparse.Namespace, (numpy_scalar, "numpy.core.multiarray.scalar"), np.dtype]
         allowed += [(numpy_scalar, "numpy._core.multiarray.scalar"), type(np.dtype("f8")), type(np.dtype("f4"))]
@@ -72,12 +75,13 @@ def read_torch_file(path: Path) -> Any:
 
 
 def is_torch_file(path: Path) -> bool:
-    """Return whether a file is an archive with a pickle, as `torch.save` writes it."""
+    """Return whether a file is one of `torch.save` whose pickles name no other functions and classes."""
     try:
-        with TORCH_FILES.open(path) as file, zipfile.ZipFile(file) as archive:
-            return _pickle_name(archive) is not None
-    except (DataError, zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        with TORCH_FILES.open(path) as file:
+            _check_file(path, file)
+    except (DataError, OSError):
         return False
+    return True
 
 
 def float_arrays(path: Path, tree: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -100,6 +104,16 @@ def float_arrays(path: Path, tree: Any) -> tuple[dict[str, np.ndarray], dict[str
     return arrays, formats
 
 
+def _check_file(path: Path, file: BinaryIO) -> None:
+    """Raise DataError if a file is none of `torch.save`, or its pickles name other functions and classes."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    if file.read(len(_ARCHIVE)) == _ARCHIVE:
+        _check_archive(path, file, size)
+    else:
+        _check_stream(path, file)
+
+
 def _check_archive(path: Path, file: BinaryIO, size: int) -> None:
     """Raise DataError if a file is no archive of `torch.save`, or its pickle names other functions and classes."""
     try:
@@ -114,11 +128,15 @@ def _check_archive(path: Path, file: BinaryIO, size: int) -> None:
                 raise TORCH_FILES.damaged(path, f"it has no data.pkl of at most {MAX_PICKLE // MEBIBYTE} MiB")
             content = archive.read(name)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError, RuntimeError) as error:
-        raise DataError(
-            f"{path}: is no archive of torch.save ({shorten_text(str(error), 100)}). If it was written before PyTorch "
-            "1.6, load it where you trust it, and save it again."
-        ) from error
+        raise TORCH_FILES.damaged(path, f"no archive of torch.save: {shorten_text(str(error), 100)}") from error
     _check_names(path, content)
+
+
+def _check_stream(path: Path, file: BinaryIO) -> None:
+    """Raise DataError if a file of PyTorch before 1.6 names other functions and classes."""
+    file.seek(0)
+    for _ in range(_PICKLES):
+        _check_names(path, file)
 
 
 def _pickle_name(archive: zipfile.ZipFile) -> str | None:
@@ -126,7 +144,7 @@ def _pickle_name(archive: zipfile.ZipFile) -> str | None:
     return next((name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl")), None)
 
 
-def _check_names(path: Path, content: bytes) -> None:
+def _check_names(path: Path, content: bytes | BinaryIO) -> None:
     """Raise DataError if a pickle names functions or classes that do not build tensors and plain values."""
     try:
         for operation, argument, _ in pickletools.genops(content):

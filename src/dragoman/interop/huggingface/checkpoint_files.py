@@ -4,16 +4,14 @@ Formats: https://huggingface.co/docs/safetensors and https://docs.pytorch.org/do
 model in several files has an index, `{"weight_map": {tensor: file}}`.
 """
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 
-from dragoman.errors import DataError, shorten, shorten_text
+from dragoman.errors import DataError, shorten
+from dragoman.interop.torch_files import float_arrays, read_torch_file
 from dragoman.safetensors_files import ITEM_SIZES, MAX_HEADER, MAX_TENSORS, allocate_array, open_safetensors
 from dragoman.untrusted_files import FileKind
 
@@ -101,44 +99,9 @@ def _as_float32(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _read_pickle(path: Path) -> tuple[dict[str, np.ndarray | None], set[str]]:
-    """Read tensors by `torch.load(weights_only=True)`, which builds tensors and plain containers only."""
-    with WEIGHT_FILES.open(path) as file:
-        size = file.seek(0, 2)
-        file.seek(0)
-        if zipfile.is_zipfile(file):
-            _check_stored(path, file)
-        file.seek(0)
-        try:
-            tree: Any = torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # the unpickler and the archive reader raise many classes
-            reason = shorten_text(str(error).strip().partition("\n")[0], 150)
-            raise DataError(
-                f"{path}: is no file of tensors, or contains other objects, which are not loaded ({reason}); "
-                "convert it to safetensors where you trust it."
-            ) from error
+    """Read tensors of a file of `torch.save`; other objects than tensors and containers are refused."""
+    tree = read_torch_file(path)
     tree = tree.get("state_dict", tree) if isinstance(tree, Mapping) else tree
-    if not isinstance(tree, Mapping) or len(tree) > MAX_TENSORS:
-        raise WEIGHT_FILES.damaged(path, f"no mapping of at most {MAX_TENSORS:,} tensors")
-    found: dict[str, np.ndarray | None] = {}
-    formats = set[str]()
-    for name, tensor in tree.items():
-        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
-            raise WEIGHT_FILES.damaged(path, f"{shorten(name)} is no tensor")
-        if tensor.numel() * tensor.element_size() > size:
-            raise WEIGHT_FILES.damaged(path, f"{shorten(name)} is larger than the file")
-        found[name] = tensor.detach().float().contiguous().numpy() if tensor.is_floating_point() else None
-        if tensor.is_floating_point():
-            formats.add(str(tensor.dtype).removeprefix("torch."))
-    return found, formats
-
-
-def _check_stored(path: Path, file: Any) -> None:
-    """Raise DataError if the members of an archive are compressed, or larger than the archive."""
-    size = file.seek(0, 2)
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-        raise WEIGHT_FILES.damaged(path, str(error)) from error
-    if any(one.compress_type != zipfile.ZIP_STORED for one in members) or sum(one.file_size for one in members) > size:
-        raise WEIGHT_FILES.damaged(path, "its members are compressed or larger than the file")
+    arrays, formats = float_arrays(path, tree)
+    found: dict[str, np.ndarray | None] = {name: arrays.get(name) for name in tree}
+    return found, {formats.get(name, "float32") for name in arrays}
