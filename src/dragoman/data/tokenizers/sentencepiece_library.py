@@ -78,7 +78,8 @@ class SentencePieceLibrary:
         with library_errors("The SentencePiece model cannot decode these tokens"):
             if self._vocabulary is None:
                 return str(self._model.decode(list(ids)))
-            return str(self._model.decode([self.tokens[index] for index in ids]))
+            text = str(self._model.decode([self.tokens[index] for index in ids]))
+            return text.replace(SPACE, " ").removeprefix(" ")  # pieces that the model itself does not have
 
     def readable(self, ids: Sequence[int]) -> list[str]:
         """Return the pieces of foreign ids."""

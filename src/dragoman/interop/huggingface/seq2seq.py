@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from dragoman.data.tokenizers import BOS, ImportedTokenizerConfig, Prefixes, Tokenizer
+from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError, shorten
 from dragoman.interop.huggingface.checkpoint_files import read_weights
 from dragoman.interop.huggingface.foreign_config import CONFIG_FILE, GENERATION_FILE, ForeignConfig, read_optional_json
@@ -86,7 +87,7 @@ def read_seq2seq(family: Seq2SeqFamily, config: ForeignConfig, options: ImportOp
         ),
         tensors=account,
         max_length=length,
-        decoding=decoding,
+        decoding=_without_prefix(decoding, len(prefixes.target)),
         notes=(*generation.notes, *notes, *remarks),
         reference=_reference(family, folder, orders, silenced),
     )
@@ -160,7 +161,7 @@ def _silence(found: dict[str, np.ndarray], symbols: Symbols, order: VocabularyOr
     return {str(symbols.start): before}
 
 
-def _suppression(generation: Generation, order: VocabularyOrder) -> tuple[Any, list[str]]:
+def _suppression(generation: Generation, order: VocabularyOrder) -> tuple[DecodingConfig, list[str]]:
     """Return the search without the unknown symbol where it is forbidden, and notes on other forbidden symbols."""
     symbols, decoding = generation.symbols, generation.decoding
     if order.unk is not None and order.unk in symbols.never:
@@ -168,6 +169,14 @@ def _suppression(generation: Generation, order: VocabularyOrder) -> tuple[Any, l
     others = symbols.never - {symbols.pad, symbols.start, order.unk}
     notes = [f"{GENERATION_FILE}: the symbols {sorted(others)} are forbidden there and allowed here"] if others else []
     return decoding, notes
+
+
+def _without_prefix(decoding: DecodingConfig, length: int) -> DecodingConfig:
+    """Return the search with limits that do not count the symbols that outputs begin with."""
+    longest = max(1, decoding.max_length - length)
+    shortest = min(max(0, decoding.min_length - length), longest)
+    limits = {"min_length": shortest, "max_length": longest, "max_length_offset": longest}
+    return decoding.model_copy(update=limits)
 
 
 def _documents(folder: Path) -> dict[str, Any]:

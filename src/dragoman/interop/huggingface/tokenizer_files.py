@@ -11,6 +11,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -159,10 +160,8 @@ def is_symbol(token: str) -> bool:
 
 def _append(ids: Mapping[str, int], tokens: Iterable[str]) -> dict[str, int]:
     """Return the ids with those of further tokens, in order, after the greatest."""
-    found = dict(ids)
-    for token in tokens:
-        found.setdefault(token, 1 + max(found.values(), default=-1) if token not in found else 0)
-    return found
+    new = [token for token in dict.fromkeys(tokens) if token not in ids]
+    return {**ids, **dict(zip(new, count(1 + max(ids.values(), default=-1)), strict=False))}
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:
