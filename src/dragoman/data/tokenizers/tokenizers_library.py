@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, final
 
 import tokenizers
+from tokenizers import models
 
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.data.tokenizers.offsets import Span
@@ -17,8 +18,6 @@ from dragoman.data.tokenizers.token_library import check_size, library_errors, s
 from dragoman.errors import DataError
 from dragoman.untrusted_files import parse_json
 
-_WORD_MODELS: Final = frozenset({"WordPiece", "WordLevel"})
-"""Models whose unknown token stands for a word; that of other models stands for characters."""
 _LOCAL_DECODERS: Final = frozenset({"ByteLevel", "WordPiece", "Metaspace", "BPEDecoder", "ByteFallback"})
 """Decoders that write the text of a token next to that of the token before it, which does not change."""
 _BYTE_TOKEN: Final = re.compile("<0x[0-9A-F]{2}>")
@@ -39,13 +38,16 @@ class TokenizersLibrary:
             self.tokens = _in_order(vocab)
             self._added = self._tokenizer.get_added_tokens_decoder()
             self.decode(self._tokenizer.encode(_PROBE, add_special_tokens=False).ids)
+            decoder = self._tokenizer.decoder
+            decoder_tree = None if decoder is None else json.loads(decoder.__getstate__())
         self.hidden = frozenset(index for index, token in self._added.items() if token.special)
-        self._model = str(_group(self._tree, "model").get("type"))
-        self._decoders = list(_kinds(self._tree.get("decoder"), "decoders"))
-        self.unit: Literal["character", "word"] = "word" if self._model in _WORD_MODELS else "character"
+        self._model: models.Model = self._tokenizer.model
+        self._decoders = list(_kinds(decoder_tree))
+        is_of_words = isinstance(self._model, models.WordPiece | models.WordLevel)
+        self.unit: Literal["character", "word"] = "word" if is_of_words else "character"
         has_bytes = "ByteFallback" in self._decoders
         self.byte_ids = tuple(n for n, token in enumerate(self.tokens) if has_bytes and _BYTE_TOKEN.fullmatch(token))
-        self.is_streamable = _is_local(self._tree.get("decoder"))
+        self.is_streamable = _is_local(decoder_tree)
 
     @classmethod
     def from_text(cls, content: str | bytes) -> "TokenizersLibrary":
@@ -85,16 +87,16 @@ class TokenizersLibrary:
 
     def _spelled(self, tokens: Sequence[str]) -> Iterable[str]:
         """Return the texts of tokens that are no added ones."""
-        model = _group(self._tree, "model")
+        model = self._model
         if "ByteLevel" in self._decoders:
             return map(_bytes_as_text, tokens)
-        if self._model == "WordPiece":
-            prefix = str(model.get("continuing_subword_prefix", ""))
-            return (one.removeprefix(prefix) if one.startswith(prefix) else SPACE + one for one in tokens)
-        if self._model == "WordLevel":
+        if isinstance(model, models.WordLevel):
             return (SPACE + one for one in tokens)
-        suffix = model.get("end_of_word_suffix")
-        return _with_word_starts(tokens, suffix) if isinstance(suffix, str) and suffix else tokens
+        if isinstance(model, models.WordPiece):
+            prefix = model.continuing_subword_prefix
+            return (one.removeprefix(prefix) if one.startswith(prefix) else SPACE + one for one in tokens)
+        suffix = model.end_of_word_suffix if isinstance(model, models.BPE) else None
+        return _with_word_starts(tokens, suffix) if suffix else tokens
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON tree that the library is built from."""
@@ -109,17 +111,12 @@ def _in_order(vocab: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(tokens)
 
 
-def _group(tree: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = tree.get(key)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _kinds(tree: Any, members: str) -> Iterator[str]:
-    """Yield the types of a component of a tokenizer and of its members."""
-    if isinstance(tree, Mapping):
-        yield str(tree.get("type"))
-        for member in tree.get(members) or ():
-            yield from _kinds(member, members)
+def _kinds(decoder: Any) -> Iterator[str]:
+    """Yield the types of a decoder and of its members, in the JSON of the library."""
+    if decoder is not None:
+        yield decoder["type"]
+        for member in decoder.get("decoders", ()):
+            yield from _kinds(member)
 
 
 def _is_local(decoder: Any) -> bool:
@@ -128,8 +125,8 @@ def _is_local(decoder: Any) -> bool:
         case None:
             return True
         case {"type": "Sequence", "decoders": [*members]}:
-            fused = next((n for n, one in enumerate(members) if one.get("type") == "Fuse"), len(members))
-            return all(map(_is_local, members)) and all(one.get("type") != "Replace" for one in members[fused:])
+            fused = next((n for n, one in enumerate(members) if one["type"] == "Fuse"), len(members))
+            return all(map(_is_local, members)) and all(one["type"] != "Replace" for one in members[fused:])
         case {"type": "Strip", "stop": stop}:
             return bool(stop == 0)
         case {"type": kind}:
