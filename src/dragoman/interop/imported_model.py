@@ -48,7 +48,7 @@ class Reference:
 @final
 @dataclass(frozen=True)
 class ImportOptions:
-    """What the user says about an import."""
+    """Choices of the user for an import."""
 
     source_language: str | None = None
     """Default source language of a multilingual model."""
@@ -60,7 +60,7 @@ class ImportOptions:
 @final
 @dataclass(frozen=True)
 class Origin:
-    """Where a model comes from, as far as the way back needs it."""
+    """Origin of a model, as far as the way back needs it."""
 
     format: str
     """Name of the format, as `dragoman import --format` takes it."""
@@ -120,7 +120,7 @@ class ExportedModel:
     max_length: int
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     origin: Origin | None = None
-    """Where an imported model came from, without files; None for a model trained here."""
+    """Origin of an imported model, without files; None for a model trained here."""
     chat_template: Mapping[str, Any] | None = None
     shortlist: Shortlist | None = None
     compute_type: ComputeType = "float32"

@@ -21,7 +21,7 @@ class Partner:
     """Format of another program."""
 
     description: str
-    """What a source of this format is, such as `fairseq checkpoint next to its dictionaries`."""
+    """Description of a source of this format, such as `fairseq checkpoint next to its dictionaries`."""
     recognizes: Callable[[Path], bool]
     """Return whether a file or folder has this format, from names and first bytes; never raises on invalid content."""
     read: Callable[[Path, ImportOptions], ImportedModel]

@@ -86,7 +86,7 @@ class LeftOver:
 @final
 @dataclass(frozen=True)
 class TensorAccount:
-    """What became of the tensors of another program."""
+    """Account of the tensors of another program."""
 
     used: tuple[str, ...] = ()
     """Foreign names, in the order of their file."""

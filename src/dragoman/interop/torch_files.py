@@ -85,7 +85,7 @@ def is_torch_file(path: Path) -> bool:
 
 
 def float_arrays(path: Path, tree: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the floating-point tensors of a mapping as float32, and the formats of those that are of another one.
+    """Return the floating-point tensors of a mapping as float32, and each number format other than float32 by name.
 
     Other tensors are buffers, such as counters. Raises DataError if the tree is no mapping of names to dense tensors.
     """
