@@ -199,8 +199,9 @@ def test_exported_runs_score_like_the_run(compute_type, tmp_path):
 def test_tokenizers_are_written_for_sentencepiece(tmp_path, shared_data):
     with gzip.open(shared_data / "multi30k" / "val.en.gz", "rt", encoding="utf-8") as file:
         texts = [unicodedata.normalize("NFC", line.strip()) for line in file][:400]
-    texts += ["  two  spaces ", "1984 (100 %)", "日本語", "a_b", "É"]
-    for config in (BpeConfig(vocab_size=700), UnigramConfig(vocab_size=700), CharacterConfig()):
+    texts += ["  two  spaces ", "1984 (100 %)", "日本語", "a_b", "É", "ﬁ ½"]
+    configs = BpeConfig(vocab_size=700), UnigramConfig(vocab_size=700, normalization="nfkc"), CharacterConfig()
+    for config in configs:
         ours = Tokenizer.train(lambda: ((text, text) for text in texts[:300]), config).source
         content = sentencepiece_model(ours, write_model.SYMBOLS)
         theirs = sentencepiece.SentencePieceProcessor(model_proto=content)

@@ -1,25 +1,25 @@
-"""Vocabularies and tokenizers of exported models: lists of tokens, SentencePiece models and `tokenizer.json`.
-
-A SentencePiece model is a protocol buffer: field 1 holds the pieces (text, score, type), field 2 the settings of the
-training, field 3 those of the normalization. Format: `sentencepiece_model.proto` of SentencePiece.
-"""
+"""Vocabularies and tokenizers of exported models: lists of tokens, SentencePiece models and `tokenizer.json`."""
 
 import base64
 import json
-import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from dragoman.atomic_files import write_atomically
 from dragoman.data.tokenizers import ImportedTokenizer, LanguageTokenizer, SubwordTokenizer, Tokenizer
 from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, BpeModel, UnigramModel, WordModel
 from dragoman.errors import ConfigError
+from dragoman.interop.sentencepiece_format import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    Piece,
+    can_normalize,
+    sentencepiece_content,
+)
 
-_NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
-"""Types of pieces."""
-_UNIGRAM, _BPE, _CHARACTERS = 1, 2, 4
-"""Types of models."""
 _ROLES: Final = ("pad", "unk", "bos", "eos")
 
 
@@ -70,48 +70,24 @@ def sentencepiece_model(tokenizer: SubwordTokenizer, symbols: Mapping[str, str])
     None where SentencePiece has no such model: for words, lowercased texts and kept white space. In byte pair encoding,
     the score of a token is its place in the order of merges.
     """
-    model, normalizer = tokenizer.model, tokenizer.normalizer
-    if isinstance(model, WordModel) or normalizer.casing != "preserve" or normalizer.whitespace != "collapse":
+    model, byte_ids = tokenizer.model, frozenset(tokenizer.byte_ids)
+    if isinstance(model, WordModel) or not can_normalize(tokenizer.normalizer):
         return None
-    scores = dict.fromkeys(model.vocab, 0.0)
-    kind = _UNIGRAM
-    if isinstance(model, UnigramModel):
-        scores = dict(zip(model.vocab, model.scores, strict=True))
-    elif isinstance(model, BpeModel):
-        kind = _BPE if model.merges else _CHARACTERS
-        scores |= {first + second: -float(place) for place, (first, second) in reversed([*enumerate(model.merges)])}
-        singles = [token for token in model.vocab if len(token) == 1]
-        scores |= {token: -float(len(model.merges) + place) for place, token in enumerate(singles)}
-    types = [_CONTROL, _UNKNOWN, _CONTROL, _CONTROL]
-    content = b"".join(
-        _message(1, _piece(symbols[role], 0.0, type_)) for role, type_ in zip(_ROLES, types, strict=True)
-    )
-    byte_ids = frozenset(tokenizer.byte_ids)
+    types = {"unk": UNKNOWN}
+    pieces = [Piece(symbols[role], type=types.get(role, CONTROL)) for role in _ROLES]
+    scores = _scores(model)
     for index, token in enumerate(model.vocab[len(_ROLES) :], len(_ROLES)):
-        content += _message(1, _piece(token, scores[token], _BYTE if index in byte_ids else _NORMAL))
-    training = {3: kind, 4: len(model.vocab), 35: int(bool(byte_ids)), 40: 1, 41: 2, 42: 3, 43: 0}
-    settings = {3: int(normalizer.add_prefix_space), 4: 1, 5: 1}
-    content += _message(2, b"".join(_number(*pair) for pair in training.items()))
-    return content + _message(3, _message(1, b"identity") + b"".join(_number(*pair) for pair in settings.items()))
+        pieces.append(Piece(token, scores[token], BYTE if index in byte_ids else NORMAL))
+    kind: Literal["unigram", "bpe", "characters"] = "unigram"
+    if isinstance(model, BpeModel):
+        kind = "bpe" if model.merges else "characters"
+    return sentencepiece_content(pieces, kind=kind, normalizer=tokenizer.normalizer)
 
 
-def _piece(piece: str, score: float, kind: int) -> bytes:
-    return _message(1, piece.encode()) + _varint(2 << 3 | 5) + struct.pack("<f", score) + _number(3, kind)
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    """Return a number in groups of 7 bits, the lowest first; all but the last have their highest bit set."""
-    groups = bytearray()
-    while value > 127:
-        groups.append(value & 127 | 128)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)
+def _scores(model: BpeModel | UnigramModel) -> dict[str, float]:
+    if isinstance(model, UnigramModel):
+        return dict(zip(model.vocab, model.scores, strict=True))
+    singles = [token for token in model.vocab if len(token) == 1]
+    scores = dict.fromkeys(model.vocab, 0.0)
+    scores |= {token: -float(len(model.merges) + place) for place, token in enumerate(singles)}
+    return scores | {first + second: -float(place) for place, (first, second) in reversed([*enumerate(model.merges)])}
