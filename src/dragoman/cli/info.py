@@ -46,6 +46,7 @@ def info(run: RunArgument) -> Outcome:
         "unfinished": None if folder.is_finished() else _describe_progress(folder, settings["training"]),
         "model": settings["model"],
         "vocabulary": {"source": len(tokenizer.source), "target": len(tokenizer.target), "shared": tokenizer.shared},
+        "languages": list(tokenizer.prefixes.languages),
         "parameters": {**model.parts, "total": model.parameters},
         "flops_per_token": model.flops,
         "bytes": {"weights": weight_bytes, "cache_per_token": model.cache_bytes},
@@ -99,6 +100,8 @@ def _print(facts: dict[str, Any], model: ModelSummary) -> None:
     if (origin := facts["imported_from"]) is not None:
         family = f" ({origin['family']})" if origin["family"] else ""
         console.print(f"imported from {origin['format']}{family}; license: {origin['license'] or 'not named'}")
+    if facts["languages"]:
+        console.print(f"languages: {', '.join(facts['languages'])}", soft_wrap=True)
     if facts["unfinished"]:
         console.print(facts["unfinished"], soft_wrap=True)
 
