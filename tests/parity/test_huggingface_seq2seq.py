@@ -19,7 +19,8 @@ from dragoman.interop.huggingface.foreign_config import read_config
 from dragoman.interop.huggingface.generation_settings import read_generation
 from dragoman.interop.huggingface.partner import read, recognizes
 from dragoman.interop.huggingface.tokenizer_files import M2M100_LANGUAGES
-from dragoman.interop.imported_model import ImportedModel, ImportOptions
+from dragoman.interop.huggingface.write_model import write
+from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.interop.self_check import check_logits, loaded_network
 from dragoman.models.special_symbols import EOS
 from tests.huggingface_models import WRITERS, sentences
@@ -56,19 +57,55 @@ def test_tokens_equal_transformers(imported: tuple[Path, ImportedModel]) -> None
         assert ids == theirs(text, add_special_tokens=False)["input_ids"], text
 
 
-def test_tensors_come_back_unchanged(imported: tuple[Path, ImportedModel]) -> None:
+def test_exported_folder_has_the_same_tensors_and_logits(imported: tuple[Path, ImportedModel], tmp_path: Path) -> None:
     folder, model = imported
-    family = FAMILIES[str(model.origin.family)]
-    table = family.tensor_table(family.name, model.network)
-    before = family.rename(read_weights(folder).tensors)
-    weights = dict(model.weights)
-    for index, bias in model.origin.documents["dragoman"]["silenced_output_bias"].items():
-        weights["unembedding.bias"] = weights["unembedding.bias"].copy()
-        weights["unembedding.bias"][model.origin.orders["target"].our_ids[int(index)]] = bias
-    after = table.write(weights, orders=model.origin.orders)
+    write(exported(model), tmp_path)
+    before, after = (read_weights(one).tensors for one in (folder, tmp_path))
     assert after.keys() == before.keys() - model.tensors.left_over.keys()
     for name, array in after.items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)
+    back = read(tmp_path, ImportOptions())
+    found = check_logits(back)
+    assert found is not None
+    assert found.max_difference < 1e-4
+    assert back.tokenizer.fingerprint == model.tokenizer.fingerprint
+    for name, weight in back.weights.items():
+        np.testing.assert_array_equal(weight, model.weights[name], err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+def test_exported_tokenizer_equals_the_original(imported: tuple[Path, ImportedModel], tmp_path: Path) -> None:
+    folder, model = imported
+    write(exported(model), tmp_path)
+    before, after = (transformers.AutoTokenizer.from_pretrained(one) for one in (folder, tmp_path))
+    for text in sentences(9, seed=4):
+        assert after(text)["input_ids"] == before(text)["input_ids"]
+
+
+def test_half_precision_comes_back_unchanged(tmp_path: Path) -> None:
+    model = WRITERS["marian"](tmp_path).to(torch.bfloat16)
+    model.save_pretrained(tmp_path)
+    here = tmp_path / "back"
+    here.mkdir()
+    write(exported(read(tmp_path, ImportOptions())), here)
+    back = transformers.MarianMTModel.from_pretrained(here)
+    assert back.dtype == torch.bfloat16
+    for name, parameter in back.named_parameters():
+        assert torch.equal(parameter, model.get_parameter(name)), name
+
+
+def exported(model: ImportedModel) -> ExportedModel:
+    """Return an imported model for a writer, as the export of its run does."""
+    return ExportedModel(
+        name="run",
+        task=model.task,
+        network=model.network,
+        weights=model.weights,
+        tokenizer=model.tokenizer,
+        max_length=model.max_length,
+        decoding=model.decoding,
+        origin=model.origin,
+    )
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from dragoman.interop.ctranslate2 import argos_package, read_model, write_model
 from dragoman.interop.ctranslate2.read_model import is_ctranslate2
 from dragoman.interop.fairseq import partner as fairseq
 from dragoman.interop.huggingface import partner as huggingface
+from dragoman.interop.huggingface.write_model import write as write_huggingface
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.interop.joeynmt import partner as joeynmt
 
@@ -40,6 +41,7 @@ PARTNERS: Mapping[str, Partner] = {
         "folder of a Hugging Face model, with config.json, weights and tokenizer",
         huggingface.recognizes,
         huggingface.read,
+        write_huggingface,
     ),
     "argos": Partner("package of Argos Translate", argos_package.recognizes, argos_package.read, argos_package.write),
     "ctranslate2": Partner("folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write),

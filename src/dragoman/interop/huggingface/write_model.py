@@ -1,0 +1,124 @@
+"""Writing of imported translation models as folders that transformers loads: the way back of an import."""
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from dragoman.atomic_files import write_atomically
+from dragoman.data.tokenizers import ImportedTokenizer
+from dragoman.errors import ConfigError, DataError
+from dragoman.interop.huggingface.families import bart, t5
+from dragoman.interop.huggingface.foreign_config import CONFIG_FILE
+from dragoman.interop.huggingface.seq2seq import FORMAT, SILENCED, Seq2SeqFamily
+from dragoman.interop.huggingface.tokenizer_files import TOKENIZER_FILE
+from dragoman.interop.imported_model import ExportedModel, Origin
+from dragoman.models.config import EncoderDecoderConfig
+
+WEIGHTS_FILE: Final = "model.safetensors"
+OWN_DOCUMENT: Final = "dragoman"
+"""Record of the import among the documents of an origin, which is no file."""
+_LANGUAGE = re.compile("__[a-z]{2,3}__")
+_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def write(model: ExportedModel, folder: Path) -> None:
+    """Write an imported model. Raises ConfigError if it comes from elsewhere, or the format lacks a part of it."""
+    origin, network = model.origin, model.network
+    if origin is None or origin.format != FORMAT or not isinstance(network, EncoderDecoderConfig):
+        raise ConfigError(
+            f"{model.name}: was not imported from Hugging Face as a translation model, which this format writes. "
+            "Export it to another format."
+        )
+    if model.compute_type != "float32":
+        raise ConfigError(f"compute_type = {model.compute_type} is for other formats. Leave it out.")
+    family = _family(origin)
+    weights = _with_biases(model.weights, origin)
+    tensors, dtype = _in_format(family.tensor_table(family.name, network).write(weights, orders=origin.orders), origin)
+    for name, tree in origin.documents.items():
+        if name != OWN_DOCUMENT:
+            changes = {"architectures": [family.model_class], "dtype": dtype} if name == CONFIG_FILE else {}
+            _write_json(folder / _checked_name(name), {**tree, **changes})
+    _write_tokenizer(model, family, folder)
+    write_atomically(folder / WEIGHTS_FILE, save(tensors, metadata={"format": "pt"}))
+
+
+def _family(origin: Origin) -> Seq2SeqFamily:
+    found = {family.name: family for family in (*bart.FAMILIES, *t5.FAMILIES)}
+    if origin.family not in found:
+        raise ConfigError(f"Models of the family {origin.family} cannot be written. Export it to another format.")
+    return found[str(origin.family)]
+
+
+def _checked_name(name: str) -> str:
+    """Return the name of a file. Raises DataError if it leads out of its folder."""
+    if Path(name).name != name or not name.endswith(".json"):
+        raise DataError(f"The origin of the run names the file {name!r:.60}. Import the model again.")
+    return name
+
+
+def _with_biases(weights: Mapping[str, np.ndarray], origin: Origin) -> Mapping[str, np.ndarray]:
+    """Return the weights with the output biases that the import replaced."""
+    silenced = origin.documents.get(OWN_DOCUMENT, {}).get(SILENCED, {})
+    if not silenced:
+        return weights
+    bias = weights["unembedding.bias"].copy()
+    for index, value in silenced.items():
+        bias[origin.orders["target"].our_ids[int(index)]] = value
+    return {**weights, "unembedding.bias": bias}
+
+
+def _in_format(tensors: Mapping[str, np.ndarray], origin: Origin) -> tuple[dict[str, Tensor], str]:
+    """Return the tensors in the number format of the origin if it holds all of them exactly, otherwise in float32."""
+    full = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in tensors.items()}
+    formats = set(origin.number_formats.values())
+    name = formats.pop() if len(formats) == 1 else "float32"
+    if (dtype := _DTYPES.get(name)) is None:
+        return full, "float32"
+    short = {key: tensor.to(dtype) for key, tensor in full.items()}
+    if all(torch.equal(short[key].float(), tensor) for key, tensor in full.items()):
+        return short, name
+    return full, "float32"
+
+
+def _write_tokenizer(model: ExportedModel, family: Seq2SeqFamily, folder: Path) -> None:
+    """Write the tokenizer in the files that the family has."""
+    source, target = (_library(side) for side in (model.tokenizer.source, model.tokenizer.target))
+    if source["kind"] == "tokenizers":
+        _write_json(folder / TOKENIZER_FILE, source["tokenizer"])
+        return
+    if family.name == "marian":
+        is_shared = source["vocabulary"] == target["vocabulary"]
+        _write_pieces(folder / "source.spm", source, vocab=folder / "vocab.json")
+        _write_pieces(folder / "target.spm", target, vocab=None if is_shared else folder / "target_vocab.json")
+    elif family.name == "m2m_100" and any(map(_LANGUAGE.fullmatch, filter(None, source["vocabulary"] or ()))):
+        _write_pieces(folder / "sentencepiece.bpe.model", source, vocab=folder / "vocab.json")
+    else:
+        is_t5 = family.name in ("t5", "mt5", "pegasus")
+        _write_pieces(folder / ("spiece.model" if is_t5 else "sentencepiece.bpe.model"), source, vocab=None)
+
+
+def _library(side: Any) -> dict[str, Any]:
+    """Return the JSON tree of the tokenizer of a side. Raises ConfigError if it was trained here."""
+    if not isinstance(side, ImportedTokenizer):
+        raise ConfigError("The tokenizer of the run was trained here. Export the model to another format.")
+    return side.library.to_json()
+
+
+def _write_pieces(path: Path, tree: Mapping[str, Any], *, vocab: Path | None) -> None:
+    """Write a SentencePiece model, and the ids of its pieces without those of languages."""
+    write_atomically(path, base64.b64decode(tree["model"]))
+    if vocab is not None:
+        tokens = enumerate(tree["vocabulary"])
+        _write_json(vocab, {token: index for index, token in tokens if token and not _LANGUAGE.fullmatch(token)})
+
+
+def _write_json(path: Path, tree: Any) -> None:
+    write_atomically(path, json.dumps(tree, ensure_ascii=False, indent=2) + "\n")
