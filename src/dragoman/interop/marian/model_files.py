@@ -101,7 +101,7 @@ def _from_decoder(path: Path, tree: Mapping[str, Any]) -> ModelFiles:
     shortlist = tree.get("shortlist")
     name = shortlist[0] if isinstance(shortlist, list) and shortlist and isinstance(shortlist[0], str) else None
 
-    def beside(name: str) -> Path:
+    def next_to_it(name: str) -> Path:
         found = path.parent / Path(name).name
         if not found.is_file():
             raise DataError(
@@ -110,10 +110,10 @@ def _from_decoder(path: Path, tree: Mapping[str, Any]) -> ModelFiles:
         return found
 
     return ModelFiles(
-        beside(models[0]),
-        beside(vocabularies[0]),
-        beside(vocabularies[-1]),
-        None if name is None else beside(name),
+        next_to_it(models[0]),
+        next_to_it(vocabularies[0]),
+        next_to_it(vocabularies[-1]),
+        None if name is None else next_to_it(name),
         tree,
     )
 

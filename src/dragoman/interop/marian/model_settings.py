@@ -175,7 +175,7 @@ def from_network(network: EncoderDecoderConfig, *, source_vocabulary: int, targe
         "tied-embeddings-all": network.tie_embeddings == "all",
         "transformer-heads": network.num_heads,
         "transformer-dim-ffn": network.d_ff,
-        "transformer-ffn-activation": {ours: theirs for theirs, ours in _ACTIVATIONS.items()}[network.activation],
+        "transformer-ffn-activation": {name: key for key, name in _ACTIVATIONS.items()}[network.activation],
         "transformer-decoder-autoreg": "rnn" if ssru else "self-attention",
         "transformer-preprocess": "n" if pre else "",
         "transformer-postprocess-emb": "nd" if network.norm_embedding else "d",

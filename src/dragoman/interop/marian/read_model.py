@@ -1,4 +1,4 @@
-"""Reading of models of Marian and Bergamot, such as those that Firefox translates with."""
+"""Reading of models of Marian and Bergamot; Firefox translates with the latter."""
 
 from collections.abc import Mapping
 from dataclasses import replace

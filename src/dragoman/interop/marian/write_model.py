@@ -147,8 +147,8 @@ def _measure(model: ExportedModel, network: EncoderDecoderConfig) -> dict[str, f
     for name, greatest in greatest_inputs(module.eval(), pairs).items():
         multiplier = activation_multiplier(greatest)
         if name != "unembedding.weight":
-            (theirs,) = table.write({name: model.weights[name]})
-            found[theirs + MULTIPLIER_SUFFIX] = multiplier
+            (matrix,) = table.write({name: model.weights[name]})
+            found[matrix + MULTIPLIER_SUFFIX] = multiplier
         elif network.tie_embeddings == "all":
             found |= {OUTPUT_MULTIPLIER: multiplier, "Wemb" + MULTIPLIER_SUFFIX: multiplier}
         else:

@@ -17,7 +17,7 @@ from dragoman.interop.marian.binary_format import SETTINGS, Int8Matrix, read_bin
 from dragoman.interop.marian.npz_format import read_npz
 from dragoman.interop.marian.shortlist_format import MAGIC, MarianShortlist, read_shortlist, write_shortlist
 from dragoman.interop.marian.vocabulary_files import read_vocabulary
-from tests.property_settings import examples
+from tests.property_settings import damaged_files, examples
 
 FLOATS = arrays.arrays(np.float32, arrays.array_shapes(max_dims=3, max_side=5), elements=st.floats(-9, 9, width=32))
 MATRICES = st.builds(
@@ -204,7 +204,7 @@ def test_changed_bytes_give_a_result_or_an_error(tmp_path: Path, name: str) -> N
     read, content = CONTENTS.get(name) or (read_npz, (tmp_path / name).read_bytes())
     edits = st.lists(st.tuples(st.integers(0, 2**16), st.integers(0, 255), st.booleans()), min_size=1, max_size=4)
 
-    @examples(200)
+    @damaged_files(200)
     @given(edits)
     def check(edits: list[tuple[int, int, bool]]) -> None:
         changed = bytearray(content)
