@@ -277,7 +277,10 @@ def record_pairs(
     *,
     source_features: BuildFeatures | None = None,
 ) -> list[ForwardPass]:
-    """Record the forward passes of sentence pairs in one batch; ids are without begin and end symbols."""
+    """Record the forward passes of sentence pairs in one batch; ids are without begin and end symbols.
+
+    The memory of SSRUs is left out: its groups of features depend on the whole row, padding included.
+    """
     module = as_module(model)
     device = next(module.parameters()).device
     source, source_lengths = pad_sequences([[*ids, EOS] for ids in sources], device)
@@ -285,16 +288,17 @@ def record_pairs(
     with eval_mode(module), record(module) as trace:
         features = None if source_features is None else source_features(sources)
         hidden = model.hidden(source, source_lengths, target, **source_arguments(model, features))
-    recorded = [(kind, trace.weights(kind), trace.mask(kind)) for kind in trace.kinds]
+    kinds = [kind for kind in trace.kinds if kind != "ssru"]
+    recorded = [(kind, trace.weights(kind), trace.mask(kind)) for kind in kinds]
     passes = []
     for row, (ids, outputs) in enumerate(zip(sources, targets, strict=True)):
-        sizes = {"encoder": len(ids) + 1, "cross": len(ids) + 1, **dict.fromkeys(("masked", "ssru"), len(outputs) + 1)}
+        sizes = {"encoder": len(ids) + 1, "masked": len(outputs) + 1, "cross": len(ids) + 1}
         region = {  # without padding; projected keys are never padding
             kind: (
                 slice(sizes["encoder" if kind == "encoder" else "masked"]),
                 slice(None if kind in trace.projected_kinds else sizes[kind]),
             )
-            for kind in trace.kinds
+            for kind in kinds
         }
         logits = model.unembed(hidden[row, : len(outputs) + 1])
         passes.append(

@@ -19,10 +19,12 @@ GROUPS: Final = 8
 def memory_weights(ssru: SSRU, x: Cells) -> Float[Tensor, "rows groups queries positions"]:
     """Return the weight of each position in the cells after each position, averaged over groups of features.
 
-    The features are sorted by the bias of their forget gates, mostly from the shortest memory to the longest, so that a
-    group has the same features in every text. `x` are the inputs of the SSRU, from the first position on.
+    The features of each row are sorted by their mean forget gate, from the shortest memory to the longest: the gates
+    depend on the text more than on their biases. `x` are the inputs of the SSRU, from the first position on.
     """
-    forget = ssru.gates(x)[..., ssru.forget_gate.bias.argsort()]
+    forget = ssru.gates(x)
+    order = forget.mean(dim=1, keepdim=True).argsort(dim=-1, stable=True)
+    forget = forget.gather(2, order.expand_as(forget))
     groups = min(GROUPS, forget.shape[-1])
     held = torch.zeros_like(forget)
     columns = []

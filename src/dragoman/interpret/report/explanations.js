@@ -2,7 +2,7 @@ const data = JSON.parse($("data").textContent);
 const KINDS = {
   encoder: ["encoder", "Encoder self-attention: tokens attend to tokens before and after them"],
   masked: ["masked", "Masked self-attention: tokens attend to themselves and to earlier tokens"],
-  ssru: ["memory", "Memory of the SSRU: how much of each token its cells still hold after reading a token; a head is a group of features, in the order of the biases of their forget gates"],
+  ssru: ["memory", "Memory of the SSRU: how much of each token its cells still hold after reading a token; a group has the features of similar memory, from the shortest to the longest"],
   cross: ["cross", "Cross-attention: steps of the translation attend to source tokens"],
 };
 const STATISTICS = {
