@@ -19,7 +19,7 @@ import json, sys, warnings
 import torch
 import dragoman
 from dragoman.data.datasets.labeled import Labels
-from dragoman.inference.chat_template import ChatTemplate
+from dragoman.data.chat_template import ChatTemplate
 warnings.simplefilter("ignore")
 translator = dragoman.load("translator", device="cpu")
 generator = dragoman.load("writer", device="cpu")

@@ -7,8 +7,8 @@ imported when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dragoman.data.chat_template import ChatTemplate, Message, Turn
 from dragoman.decoding.config import AnswerConfig
-from dragoman.inference.chat_template import ChatTemplate, Message, Turn
 from dragoman.inference.length_batches import InputWarning
 from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning
 from dragoman.inference.translator import Translator

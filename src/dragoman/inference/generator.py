@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, final, overload
 
+from dragoman.data.chat_template import ChatTemplate, Message, MessageDict, format_chat
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import (
     MAX_BEAM_SIZE,
@@ -18,7 +19,6 @@ from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
-from dragoman.inference.chat_template import ChatTemplate, Message, MessageDict, format_chat
 from dragoman.inference.completion_result import (
     MAX_NEW_TOKENS,
     Completion,
@@ -324,7 +324,16 @@ class Generator:
         ends = () if self.pairs else filter(self._can_generate, self.template.stop)
         given = options.get("stop")
         options["stop"] = [*ends, *one_or_more_texts(() if given is None else given, name="stop")]
-        return format_chat(messages, self.template)
+        return self.chat_prompt(messages)
+
+    def chat_prompt(self, messages: Sequence[Message | MessageDict]) -> str:
+        """Return the prompt for the assistant's answer to a conversation, by the chat template of the model.
+
+        Raises ConfigError where the model has none, DataError on a conversation that does not fit the template.
+        """
+        if self.template is None:
+            raise ConfigError("this model was trained without a chat template; use generate with a prompt")
+        return format_chat(messages, self.template, reserved=self.tokenizer.source.control_tokens)
 
     @one_warning_per_problem()
     def score(

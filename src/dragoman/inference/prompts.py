@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
 from dragoman.errors import TextWarning, warn
 from dragoman.inference.length_batches import warn_unknown
 from dragoman.models.special_symbols import BOS
@@ -19,7 +19,7 @@ class Prompt:
 
     text: str
     ids: tuple[int, ...]
-    """With the begin symbol, before or after the prompt."""
+    """With the begin symbol, before or after the prompt; some imported models have none."""
     context: tuple[int, ...]
     """TokenIds that form one text with the output: repetition filters look back on them, and spaces separate them."""
     truncated: bool = False
@@ -43,7 +43,8 @@ def encode_prompts(
     texts = [side.normalize(text) for text in prompts]
     encoded = [tuple(ids) for ids in side.encode_batch(texts)]
     warn_unknown(texts, encoded, side, category=GenerationWarning, unit="prompt", first=first + 1)
-    extra = 1 if pairs or kept is not None else 0  # the begin symbol, which a search of running text may drop
+    has_bos = pairs or begins_with_bos(tokenizer)
+    extra = int(pairs or (has_bos and kept is not None))  # a search of running text may drop the begin symbol
     is_long = [max_length is not None and len(ids) + extra > max_length for ids in encoded]
     # When sampling, running text drops its beginning sooner or later anyway, without a warning.
     if max_length is not None and (pairs or kept is None):
@@ -54,15 +55,25 @@ def encode_prompts(
                 message = f"{len(ids)} tokens, of which the model sees the last {seen} only"
                 problem = f"prompts are too long, and the model sees the last {seen} tokens of each only"
                 warn(GenerationWarning("prompt", number, message, problem=problem, remedy=remedy))
-    read = [_with_begin_symbol(text, ids, pairs=pairs) for text, ids in zip(texts, encoded, strict=True)]
+    read = [
+        _with_begin_symbol(text, ids, pairs=pairs, has_bos=has_bos) for text, ids in zip(texts, encoded, strict=True)
+    ]
     return [replace(prompt, truncated=truncated) for prompt, truncated in zip(read, is_long, strict=True)]
 
 
 def encode_prompt(tokenizer: Tokenizer, prompt: str, *, pairs: bool) -> Prompt:
     """Return one prompt of any length as the model reads it, without a warning."""
     text = tokenizer.source.normalize(prompt)
-    return _with_begin_symbol(text, tuple(tokenizer.source.encode(text)), pairs=pairs)
+    ids = tuple(tokenizer.source.encode(text))
+    return _with_begin_symbol(text, ids, pairs=pairs, has_bos=begins_with_bos(tokenizer))
 
 
-def _with_begin_symbol(text: str, ids: tuple[int, ...], *, pairs: bool) -> Prompt:
-    return Prompt(text, (*ids, BOS), context=()) if pairs else Prompt(text, (BOS, *ids), context=ids)
+def begins_with_bos(tokenizer: Tokenizer) -> bool:
+    """Return whether the begin symbol precedes the running text of a model; some imported ones have none."""
+    return not isinstance(tokenizer.config, ImportedTokenizerConfig) or tokenizer.config.bos
+
+
+def _with_begin_symbol(text: str, ids: tuple[int, ...], *, pairs: bool, has_bos: bool) -> Prompt:
+    if pairs:
+        return Prompt(text, (*ids, BOS), context=())
+    return Prompt(text, (BOS, *ids) if has_bos or not ids else ids, context=ids)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_
 from dragoman import cpu_library, inference, runs, tasks
 from dragoman.config import parse
 from dragoman.config_trees import Tree
+from dragoman.data.chat_template import ChatTemplate
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, DataError, RunError, known_word, quote, shorten, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
-from dragoman.inference.chat_template import ChatTemplate
 from dragoman.inference.length_batches import BATCH_TOKENS, check_positive
 from dragoman.inference.translator import Translator
 from dragoman.models.weight_quantization import ComputeType, dequantize_weights, load_arrays

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.config_trees import as_group
+from dragoman.data.chat_template import ChatTemplate
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.labeled import LabeledDataConfig
 from dragoman.data.datasets.qa import QuestionDataConfig
@@ -18,7 +19,6 @@ from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.tokenizers import BpeConfig, TokenizerConfig, UnigramConfig
 from dragoman.decoding.config import AnswerConfig, DecodingConfig, SamplingConfig
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
-from dragoman.inference.chat_template import ChatTemplate
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.task_heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig

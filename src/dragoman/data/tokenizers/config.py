@@ -87,6 +87,8 @@ class ImportedTokenizerConfig(Config):
     kind: Literal["imported"] = "imported"
     shared: bool = True
     """Whether source and target share one vocabulary, as tied embeddings need."""
+    bos: bool = True
+    """Whether the begin symbol precedes the prompts of a language model; an empty prompt always has it."""
 
 
 class WordConfig(_BaseTokenizerConfig):

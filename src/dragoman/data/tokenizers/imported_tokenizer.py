@@ -89,6 +89,11 @@ class ImportedTokenizer:
         """Ids of the byte tokens, which spell any character; empty if there are none."""
         return tuple(index for index in (self._our_ids[one] for one in self.library.byte_ids) if index != UNK)
 
+    @cached_property
+    def control_tokens(self) -> frozenset[str]:
+        """Texts that `encode` reads as special symbols."""
+        return self.library.control_tokens
+
     @property
     def unit(self) -> str:
         """Smallest part of a text that is in the vocabulary or not: `character` or `word`."""

@@ -44,6 +44,10 @@ class LanguageTokenizer(Protocol):
         """Ids of the byte tokens, which spell any character; empty if there are none."""
 
     @property
+    def control_tokens(self) -> frozenset[str]:
+        """Texts that `encode` reads as special symbols; a tokenizer that was trained here has none."""
+
+    @property
     def unit(self) -> str:
         """Smallest part of a text that is in the vocabulary or not: `character` or `word`."""
 

@@ -49,6 +49,7 @@ class SentencePieceLibrary:
         ids = {piece: index for index, piece in enumerate(pieces)} if self._vocabulary is None else self._vocabulary
         self.tokens = pieces if self._vocabulary is None else _in_order(self._vocabulary)
         self.hidden = frozenset(hidden) | {ids[piece] for piece in control if piece in ids}
+        self.control_tokens = frozenset[str]()  # texts never have control symbols
         self.byte_ids = tuple(sorted(ids[piece] for piece in byte_pieces if piece in ids))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

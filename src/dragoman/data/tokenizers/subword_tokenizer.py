@@ -146,6 +146,11 @@ class SubwordTokenizer:
         return [token[1:] if token.startswith(SYMBOL_START) else token for token in tokens]
 
     @property
+    def control_tokens(self) -> frozenset[str]:
+        """Texts that `encode` reads as special symbols: none."""
+        return frozenset()
+
+    @property
     def unit(self) -> str:
         """Smallest part of a text that is in the vocabulary or not: `character`, or `word` in a vocabulary of words."""
         return "word" if isinstance(self.model, WordModel) else "character"

@@ -19,6 +19,8 @@ class TokenLibrary(Protocol):
     """Token of each foreign id, as the library spells it."""
     hidden: frozenset[int]
     """Foreign ids that write nothing into a text, such as those of languages."""
+    control_tokens: frozenset[str]
+    """Texts that are read as special symbols."""
     unit: Literal["character", "word"]
     """Smallest part of a text that is in the vocabulary or not."""
     byte_ids: tuple[int, ...]

@@ -41,6 +41,7 @@ class TokenizersLibrary:
             decoder = self._tokenizer.decoder
             decoder_tree = None if decoder is None else json.loads(decoder.__getstate__())
         self.hidden = frozenset(index for index, token in self._added.items() if token.special)
+        self.control_tokens = frozenset(token.content for token in self._added.values() if token.special)
         self._model: models.Model = self._tokenizer.model
         self._decoders = list(_kinds(decoder_tree))
         is_of_words = isinstance(self._model, models.WordPiece | models.WordLevel)

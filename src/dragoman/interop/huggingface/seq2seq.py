@@ -68,7 +68,7 @@ def read_seq2seq(family: Seq2SeqFamily, config: ForeignConfig, options: ImportOp
         allow_unused=options.allow_unused,
     )
     silenced = _silence(found, generation.symbols, orders["target"])
-    documents = _documents(folder) | {"dragoman": {SILENCED: silenced}}
+    documents = read_documents(folder) | {"dragoman": {SILENCED: silenced}}
     decoding, notes = _suppression(generation, orders["target"])
     prefixes, remarks = read_prefixes(config, generation.symbols, tokenizer, orders, options)
     return ImportedModel(
@@ -110,7 +110,7 @@ def _orders(config: ForeignConfig, symbols: Symbols, tokenizer: ForeignTokenizer
     unk = tokenizer.symbol("unk_token", tokenizer.target, "<unk>")
     target = VocabularyOrder(size if is_shared else target_size, symbols.pad, unk, symbols.start, symbols.eos)
     for side, rows in ((tokenizer.source, size), (tokenizer.target, target.size)):
-        _check_ids(config, side, rows)
+        check_ids(config, side, rows)
     if is_shared:
         return {"source": target, "target": target}
     pad, unk, eos = (
@@ -120,7 +120,7 @@ def _orders(config: ForeignConfig, symbols: Symbols, tokenizer: ForeignTokenizer
     return {"source": VocabularyOrder(size, pad, unk, None, eos), "target": target}
 
 
-def _check_ids(config: ForeignConfig, side: TokenizerSide, rows: int) -> None:
+def check_ids(config: ForeignConfig, side: TokenizerSide, rows: int) -> None:
     """Raise DataError if the tokenizer has ids that the model has not."""
     token, index = max(side.ids.items(), key=lambda item: item[1])
     if index >= rows:
@@ -179,7 +179,7 @@ def _without_prefix(decoding: DecodingConfig, length: int) -> DecodingConfig:
     return decoding.model_copy(update=limits)
 
 
-def _documents(folder: Path) -> dict[str, Any]:
+def read_documents(folder: Path) -> dict[str, Any]:
     """Return the settings in JSON files, for the way back."""
     names = (CONFIG_FILE, GENERATION_FILE, "tokenizer_config.json", "special_tokens_map.json")
     return {name: tree for name in names if (tree := read_optional_json(folder / name))}

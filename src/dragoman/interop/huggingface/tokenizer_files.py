@@ -20,7 +20,7 @@ from dragoman.data.tokenizers.sentencepiece_library import MAX_MODEL, SentencePi
 from dragoman.data.tokenizers.tokenizer_pair import MAX_FILE
 from dragoman.errors import DataError, shorten
 from dragoman.interop.huggingface.foreign_config import read_optional_json
-from dragoman.untrusted_files import FileKind
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 REMEDY = "download it again"
 TOKENIZER_FILES = FileKind(MAX_FILE, REMEDY)
@@ -28,6 +28,9 @@ MODEL_FILES = FileKind(MAX_MODEL, REMEDY)
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
 SPECIAL_FILE = "special_tokens_map.json"
+TEMPLATE_FILE = "chat_template.jinja"
+TEMPLATE_FILES = FileKind(MEBIBYTE, REMEDY)
+"""Templates of conversations; those with tools have 10 KB."""
 FAIRSEQ_SYMBOLS: Final = ("<s>", "<pad>", "</s>", "<unk>")
 """First four symbols of the vocabularies of fairseq, as mBART and NLLB have them."""
 PIECES_FROM: Final = 3
@@ -67,6 +70,28 @@ class ForeignTokenizer:
     """Content of `tokenizer_config.json`."""
     special: Mapping[str, str] = field(default_factory=dict)
     """Token of each role, such as `unk_token`."""
+    tree: Mapping[str, Any] = field(default_factory=dict)
+    """Content of `tokenizer.json`; empty without this file."""
+    chat_template: str | None = None
+    """Jinja template of conversations."""
+
+    @property
+    def has_bos(self) -> bool:
+        """Whether the tokenizer puts the begin symbol before a text."""
+        processor = self.tree.get("post_processor")
+        members = processor.get("processors", [processor]) if isinstance(processor, Mapping) else []
+        for one in members if isinstance(members, list) else ():
+            if isinstance(one, Mapping) and one.get("type") == "TemplateProcessing":
+                single = one.get("single")
+                first = single[0] if isinstance(single, list) and single else None
+                return isinstance(first, Mapping) and "SpecialToken" in first
+        return self.settings.get("add_bos_token") is True
+
+    def unknown(self) -> int | None:
+        """Return the id of the symbol of text that the vocabulary cannot spell; None if there is no such text."""
+        model = self.tree.get("model")
+        token = model.get("unk_token") if isinstance(model, Mapping) else None
+        return self.source.ids.get(token) if isinstance(token, str) else None
 
     def symbol(self, role: str, side: TokenizerSide, default: str) -> int | None:
         """Return the id of the symbol of a role, such as `unk_token`, or None if the vocabulary lacks it."""
@@ -82,15 +107,17 @@ def read_tokenizer(folder: Path) -> ForeignTokenizer:
     documents = [folder / name for name in (SETTINGS_FILE, SPECIAL_FILE) if (folder / name).exists()]
     if not found:
         raise DataError(f"{folder}: has no tokenizer ({', '.join(names)}); download the whole model.")
+    tree: Mapping[str, Any] = {}
     if (folder / "source.spm").exists():
         source, target, files = _read_marian(folder)
     elif found[0].name == TOKENIZER_FILE:
-        source, files = _read_json(found[0])
+        source, files, tree = _read_json(found[0])
         target = source
     else:
         source, files = _read_sentencepiece(found[0], settings)
         target = source
-    return ForeignTokenizer(source, target, (*files, *documents), settings, special)
+    template = _chat_template(folder, settings)
+    return ForeignTokenizer(source, target, (*files, *documents), settings, special, tree, template)
 
 
 def _special_tokens(*trees: Mapping[str, Any]) -> dict[str, str]:
@@ -104,11 +131,24 @@ def _special_tokens(*trees: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _read_json(path: Path) -> tuple[TokenizerSide, tuple[Path, ...]]:
+def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:
+    """Return the template of conversations; of several named ones, the default."""
+    path = folder / TEMPLATE_FILE
+    if path.exists():
+        return TEMPLATE_FILES.read_text(path)
+    given = settings.get("chat_template")
+    if isinstance(given, list):
+        named = [one for one in given if isinstance(one, Mapping) and one.get("name") == "default"]
+        given = named[0].get("template") if named else None
+    return given if isinstance(given, str) else None
+
+
+def _read_json(path: Path) -> tuple[TokenizerSide, tuple[Path, ...], Mapping[str, Any]]:
     content = TOKENIZER_FILES.read_bytes(path)
     library = tokenizer_from_json(content, order=[-1, -1, -1, -1]).library
     ids = {token: index for index, token in enumerate(library.tokens) if token}
-    return TokenizerSide(ids, lambda order: tokenizer_from_json(content, order=order)), (path,)
+    tree = library.to_json()["tokenizer"]
+    return TokenizerSide(ids, lambda order: tokenizer_from_json(content, order=order)), (path,), tree
 
 
 def _read_marian(folder: Path) -> tuple[TokenizerSide, TokenizerSide, tuple[Path, ...]]:

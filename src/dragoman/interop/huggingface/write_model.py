@@ -1,4 +1,4 @@
-"""Writing of imported translation models as folders that transformers loads: the way back of an import."""
+"""Writing of imported models as folders that transformers loads: the way back of an import."""
 
 import base64
 import json
@@ -15,12 +15,14 @@ from torch import Tensor
 from dragoman.atomic_files import write_atomically
 from dragoman.data.tokenizers import ImportedTokenizer
 from dragoman.errors import ConfigError, DataError
-from dragoman.interop.huggingface.families import bart, t5
+from dragoman.interop.huggingface.decoder_only import DecoderFamily
+from dragoman.interop.huggingface.families import bart, gpt2, llama, t5
 from dragoman.interop.huggingface.foreign_config import CONFIG_FILE
 from dragoman.interop.huggingface.seq2seq import FORMAT, SILENCED, Seq2SeqFamily
 from dragoman.interop.huggingface.tokenizer_files import TOKENIZER_FILE
 from dragoman.interop.imported_model import ExportedModel, Origin
-from dragoman.models.config import EncoderDecoderConfig
+from dragoman.interop.tensor_names import TensorTable
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 
 WEIGHTS_FILE: Final = "model.safetensors"
 OWN_DOCUMENT: Final = "dragoman"
@@ -32,16 +34,17 @@ _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torc
 def write(model: ExportedModel, folder: Path) -> None:
     """Write an imported model. Raises ConfigError if it comes from elsewhere, or the format lacks a part of it."""
     origin, network = model.origin, model.network
-    if origin is None or origin.format != FORMAT or not isinstance(network, EncoderDecoderConfig):
+    if origin is None or origin.format != FORMAT or not isinstance(network, EncoderDecoderConfig | DecoderOnlyConfig):
         raise ConfigError(
-            f"{model.name}: was not imported from Hugging Face as a translation model, which this format writes. "
-            "Export it to another format."
+            f"{model.name}: was not imported from Hugging Face as a translation or language model, which this format "
+            "writes. Export it to another format."
         )
     if model.compute_type != "float32":
         raise ConfigError(f"compute_type = {model.compute_type} is for other formats. Leave it out.")
     family = _family(origin)
     weights = _with_biases(model.weights, origin)
-    tensors, dtype = _in_format(family.tensor_table(family.name, network).write(weights, orders=origin.orders), origin)
+    table: TensorTable = family.tensor_table(family.name, network)  # type: ignore[arg-type]  # the network of its kind
+    tensors, dtype = _in_format(table.write(weights, orders=origin.orders), origin)
     for name, tree in origin.documents.items():
         if name != OWN_DOCUMENT:
             changes = {"architectures": [family.model_class], "dtype": dtype} if name == CONFIG_FILE else {}
@@ -50,8 +53,14 @@ def write(model: ExportedModel, folder: Path) -> None:
     write_atomically(folder / WEIGHTS_FILE, save(tensors, metadata={"format": "pt"}))
 
 
-def _family(origin: Origin) -> Seq2SeqFamily:
-    found = {family.name: family for family in (*bart.FAMILIES, *t5.FAMILIES)}
+def _family(origin: Origin) -> Seq2SeqFamily | DecoderFamily:
+    families: tuple[Seq2SeqFamily | DecoderFamily, ...] = (
+        *bart.FAMILIES,
+        *t5.FAMILIES,
+        *gpt2.FAMILIES,
+        *llama.FAMILIES,
+    )
+    found = {family.name: family for family in families}
     if origin.family not in found:
         raise ConfigError(f"Models of the family {origin.family} cannot be written. Export it to another format.")
     return found[str(origin.family)]
@@ -88,7 +97,7 @@ def _in_format(tensors: Mapping[str, np.ndarray], origin: Origin) -> tuple[dict[
     return full, "float32"
 
 
-def _write_tokenizer(model: ExportedModel, family: Seq2SeqFamily, folder: Path) -> None:
+def _write_tokenizer(model: ExportedModel, family: Seq2SeqFamily | DecoderFamily, folder: Path) -> None:
     """Write the tokenizer in the files that the family has."""
     source, target = (_library(side) for side in (model.tokenizer.source, model.tokenizer.target))
     if source["kind"] == "tokenizers":

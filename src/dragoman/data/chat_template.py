@@ -1,6 +1,6 @@
 """Chat templates: conversations as prompts, by plain strings around each message."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self, TypedDict
 
@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from dragoman.config import Config
 from dragoman.errors import DataError
 
-Role = Literal["user", "assistant"]
+Role = Literal["user", "assistant", "system"]
 
 
 class Turn(Config):
@@ -24,6 +24,10 @@ class ChatTemplate(Config):
 
     user: Turn = Turn(prefix="User: ", suffix="\n")
     assistant: Turn = Turn(prefix="Assistant: ", suffix="\n")
+    system: Turn | None = Field(default=None, description="around a system message, which may begin a conversation")
+    start: str = Field(default="", description="precedes a conversation without a system message")
+    answer_prefix: str | None = Field(default=None, description="precedes the next answer; null: assistant.prefix")
+    trim: bool = Field(default=False, description="remove white space around messages")
 
     @model_validator(mode="after")
     def _check_prefixes(self) -> Self:
@@ -38,6 +42,24 @@ class ChatTemplate(Config):
     def stop(self) -> tuple[str, ...]:
         """Stop strings of an answer: the end of its turn, and the beginning of the user's."""
         return tuple(one for one in (self.assistant.suffix, self.user.prefix) if one)
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """Strings of the turns that no message may contain, without the white space around them."""
+        turns = (self.user, self.assistant) if self.system is None else (self.user, self.assistant, self.system)
+        return tuple(filter(None, (text.strip() for turn in turns for text in (turn.prefix, turn.suffix))))
+
+    def turn(self, role: Role) -> Turn:
+        """Return the strings around a message. Raises DataError if the template has no system messages."""
+        match role:
+            case "user":
+                return self.user
+            case "assistant":
+                return self.assistant
+            case "system":
+                if self.system is None:
+                    raise DataError("the chat template of this model has no system messages; leave it out")
+                return self.system
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +82,7 @@ def _read_message(given: Message | MessageDict, number: int) -> Message:
     match given:
         case Message(text=str()):
             return given
-        case {"role": "user" | "assistant" as role, "content": str(text), **others} if not others:
+        case {"role": "user" | "assistant" | "system" as role, "content": str(text), **others} if not others:
             return Message(role, text)
     raise TypeError(
         f"messages[{number}] is {given!r:.60}, not a message. "
@@ -68,21 +90,28 @@ def _read_message(given: Message | MessageDict, number: int) -> Message:
     )
 
 
-def format_chat(messages: Sequence[Message | MessageDict], template: ChatTemplate) -> str:
+def format_chat(
+    messages: Sequence[Message | MessageDict], template: ChatTemplate, *, reserved: Collection[str] = ()
+) -> str:
     """Return a conversation as a prompt for the next message of the assistant.
 
-    Raises DataError where the last message is not the user's, and where a message contains a marker of the template:
-    the model would read it as a turn of its own, so that a user could forge messages of the assistant.
+    `reserved` are the texts that the tokenizer reads as special symbols. Raises DataError where the last message is not
+    the user's, a system message is not the first one, or a message contains a marker of the template or a reserved
+    text: the model would read it as a turn of its own, so that a user could forge messages of others.
     """
     read = [_read_message(message, number) for number, message in enumerate(messages)]
     if not read or read[-1].role != "user":
         raise DataError("the conversation does not end with a message of the user; add one")
-    markers = [marker.strip() for turn in (template.user, template.assistant) for marker in (turn.prefix, turn.suffix)]
+    if any(message.role == "system" for message in read[1:]):
+        raise DataError("a system message is not the first one; move it to the start of the conversation")
+    markers = [*template.markers, *sorted(reserved)]
     for number, message in enumerate(read, start=1):
         for marker in markers:
-            if marker and marker in message.text:
+            if marker in message.text:
                 raise DataError(
                     f"message {number} contains {marker!r}, which marks a turn in the chat template; rephrase it"
                 )
-    turns = [(template.user if one.role == "user" else template.assistant, one.text) for one in read]
-    return "".join(f"{turn.prefix}{text}{turn.suffix}" for turn, text in turns) + template.assistant.prefix
+    turns = [(template.turn(one.role), one.text.strip() if template.trim else one.text) for one in read]
+    start = "" if read[0].role == "system" else template.start
+    end = template.assistant.prefix if template.answer_prefix is None else template.answer_prefix
+    return start + "".join(f"{turn.prefix}{text}{turn.suffix}" for turn, text in turns) + end

@@ -3,9 +3,9 @@
 import pytest
 
 from dragoman.config import parse
+from dragoman.data.chat_template import format_chat
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import ChatTemplate, Message, Turn
-from dragoman.inference.chat_template import format_chat
 
 TEMPLATE = ChatTemplate(user=Turn(prefix="<q>", suffix="</q>\n"), assistant=Turn(prefix="<a>", suffix="</a>\n"))
 TALK = [Message("user", "two dogs?"), Message("assistant", "yes"), Message("user", "and cats?")]
@@ -43,7 +43,7 @@ def test_line_breaks_in_messages_are_allowed():
         ({"user": {"prefix": "A"}, "assistant": {"prefix": "A "}}, "are the same"),
         ({"user": {"prefix": ""}, "assistant": {"prefix": "\n"}}, "are the same"),
         ({"user": {"before": "A"}}, "user.before: no such key"),
-        ({"system": {"prefix": "A"}}, "system: no such key"),
+        ({"tool": {"prefix": "A"}}, "tool: no such key"),
     ],
 )
 def test_ambiguous_template_is_refused(tree, message):

@@ -1,0 +1,141 @@
+"""Reading of decoder-only models of Hugging Face, which all families share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
+from dragoman.interop.chat_templates import convert_chat_template
+from dragoman.interop.huggingface.checkpoint_files import read_weights
+from dragoman.interop.huggingface.foreign_config import ForeignConfig
+from dragoman.interop.huggingface.sampling_settings import SAMPLING_KEYS, read_sampling, read_symbols
+from dragoman.interop.huggingface.seq2seq import FORMAT, check_ids, read_documents
+from dragoman.interop.huggingface.tokenizer_files import read_tokenizer
+from dragoman.interop.imported_model import (
+    ImportedModel,
+    ImportOptions,
+    Origin,
+    Reference,
+    network_shapes,
+)
+from dragoman.interop.tensor_names import TensorTable
+from dragoman.interop.vocabulary_order import ADDED, NEVER, VocabularyOrder
+from dragoman.models.config import DecoderOnlyConfig
+
+
+@dataclass(frozen=True)
+class DecoderFamily:
+    """Family of decoder-only models: its configuration and the names of its tensors."""
+
+    name: str
+    """`model_type` of its configuration."""
+    model_class: str
+    """Class of transformers that computes and writes it."""
+    read_network: Callable[[str, ForeignConfig, Mapping[str, np.ndarray]], DecoderOnlyConfig]
+    tensor_table: Callable[[str, DecoderOnlyConfig], TensorTable]
+    rename: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]] = dict
+    """Give the tensors of files in another layout the names of the table."""
+
+
+def read_decoder(family: DecoderFamily, config: ForeignConfig, options: ImportOptions) -> ImportedModel:
+    """Read a model. Raises DataError for damaged files and for keys and tensors without counterpart."""
+    folder = config.path.parent
+    weights, tokenizer = read_weights(folder), read_tokenizer(folder)
+    tensors = family.rename(weights.tensors)
+    symbols = read_symbols(config, tokenizer)
+    size = config.size("vocab_size")
+    check_ids(config, tokenizer.source, size)
+    order = VocabularyOrder(size, symbols.pad, tokenizer.unknown(), symbols.bos, symbols.eos)
+    network = with_output_bias(family.read_network(family.name, config, tensors), order)
+    length = config.size("max_position_embeddings", config.size("n_positions", 1024))
+    generation, notes = read_sampling(config)
+    config.finish(also=SAMPLING_KEYS)
+    found, account = family.tensor_table(family.name, network).read(
+        tensors,
+        network_shapes(network, source_vocabulary=len(order), target_vocabulary=len(order)),
+        where=str(folder),
+        orders={"target": order},
+        allow_unused=options.allow_unused,
+    )
+    side = tokenizer.source.build(order.foreign_ids.tolist())
+    template = convert_chat_template(tokenizer.chat_template, tokenizer.special, has_bos=tokenizer.has_bos)
+    return ImportedModel(
+        task="language_modeling",
+        network=network,
+        weights=found,
+        tokenizer=Tokenizer(side, side, ImportedTokenizerConfig(bos=tokenizer.has_bos)),
+        origin=Origin(
+            format=FORMAT,
+            family=family.name,
+            version=config.tree.get("transformers_version"),
+            orders={"source": order, "target": order},
+            files=(*weights.files, *tokenizer.files, config.path),
+            documents=read_documents(folder),
+            number_formats=dict.fromkeys(tensors, weights.dtype) if weights.dtype != "float32" else {},
+        ),
+        tensors=account,
+        max_length=length,
+        generation=generation,
+        chat_template=template.settings,
+        notes=(*symbols.notes, *notes, *template.notes),
+        reference=reference_logits(folder, order),
+    )
+
+
+def with_output_bias(network: DecoderOnlyConfig, order: VocabularyOrder) -> DecoderOnlyConfig:
+    """Return the network with an output bias if copied or added symbols need one."""
+    has_bias = network.bias if network.output_bias is None else network.output_bias
+    if has_bias or not order.needs_output_bias:
+        return network
+    return DecoderOnlyConfig.model_validate(network.model_dump() | {"output_bias": True})
+
+
+def is_untied(
+    config: ForeignConfig, tensors: Mapping[str, np.ndarray], embedding: str, head: str, *, tied_by_default: bool
+) -> bool:
+    """Return whether the output projection has weights of its own."""
+    if config.flag("tie_word_embeddings", tied_by_default):
+        return False
+    return not (head in tensors and embedding in tensors and np.array_equal(tensors[head], tensors[embedding]))
+
+
+def reference_logits(folder: Path, order: VocabularyOrder, **options: Any) -> Reference | None:
+    """Return the logits of transformers, or None where it is not installed; `options` say how it loads the model."""
+    if find_spec("transformers") is None:
+        return None
+    loaded: list[Any] = []
+
+    def logits(_: Sequence[int], target: Sequence[int]) -> np.ndarray:
+        if not loaded:
+            loaded.append(_load(folder, options))
+        ids = order.foreign_ids[list(target)]
+        with torch.inference_mode():
+            vectors = loaded[0].get_input_embeddings()(torch.from_numpy(np.maximum(ids, 0)))[None]
+            vectors[0, ids == ADDED] = 0
+            found = loaded[0](inputs_embeds=vectors, use_cache=False).logits[0].numpy()
+        ours = np.ascontiguousarray(order.reorder(np.ascontiguousarray(found.T)).T)
+        ours[:, sorted(order.silent_ids)] = NEVER
+        return ours
+
+    return Reference(f"transformers {version('transformers')}", logits)
+
+
+def _load(folder: Path, options: Mapping[str, Any]) -> Any:
+    """Load a model with transformers in float32, from local files and without code of the model."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        folder,
+        local_files_only=True,
+        trust_remote_code=False,
+        dtype=torch.float32,
+        attn_implementation="eager",
+        **options,
+    ).eval()
