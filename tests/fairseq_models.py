@@ -39,7 +39,8 @@ def random_state(tree: dict[str, Any], sizes: tuple[int, int]) -> dict[str, Tens
         state[f"{side}.embed_tokens.weight"] = torch.randn(size, d_model, generator=generator)
         state[f"{side}.version"] = torch.tensor([3.0])
         if tree[f"{side}_learned_pos"]:
-            state[f"{side}.embed_positions.weight"] = torch.randn(29 + 2, d_model, generator=generator)
+            positions = tree[f"max_{'source' if side == 'encoder' else 'target'}_positions"]
+            state[f"{side}.embed_positions.weight"] = torch.randn(positions + 2, d_model, generator=generator)
         elif not tree.get("no_token_positional_embeddings"):
             state[f"{side}.embed_positions._float_tensor"] = torch.zeros(1)
         for norm, exists in (

@@ -69,3 +69,28 @@ def test_networks_of_other_kinds_are_refused(section: str, key: str, value: obje
     (tmp_path / "config.yaml").write_text(joeynmt_models.yaml.safe_dump(tree))
     with pytest.raises((ConfigError, DataError), match=r"config\.yaml"):
         read(tmp_path, ImportOptions())
+
+
+def test_characters_and_codes_of_the_settings_split_texts(tmp_path: Path) -> None:
+    tree = settings()
+    tree["data"]["src"] |= {"level": "char", "lowercase": True}
+    tree["data"]["trg"] |= {
+        "level": "bpe",
+        "tokenizer_type": "subword-nmt",
+        "tokenizer_cfg": {"codes": "models/x/codes"},
+    }
+    write_folder(tmp_path, tree)
+    (tmp_path / "codes").write_text("#version: 0.2\nu n\nun d</w>\n")
+    tokenizer = read(tmp_path, ImportOptions()).tokenizer
+    assert tokenizer.source.encode("A.") == [1, 8]
+    assert tokenizer.target.encode("und .") == [8, 10]
+    assert tokenizer.target.decode([8, 10]) == "und ."
+
+
+def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
+    tree = settings()
+    tree["data"]["trg"] |= {"level": "bpe", "tokenizer_type": "fastbpe", "tokenizer_cfg": {"codes": "../codes"}}
+    write_folder(tmp_path / "model", tree)
+    (tmp_path / "codes").write_text("u n\nun d</w>\n")
+    with pytest.raises(DataError, match=r"model/codes: cannot be read"):
+        read(tmp_path / "model", ImportOptions())

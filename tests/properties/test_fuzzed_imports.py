@@ -1,8 +1,10 @@
 """Every reader of another program's files answers any content with a model or with an error of dragoman."""
 
+import json
 import shutil
 import zipfile
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 
+import dragoman
+from dragoman.checksums import check_json, to_checked_json
 from dragoman.errors import DragomanError
 from dragoman.interop.imported_model import ImportOptions
 from dragoman.interop.recognize_format import PARTNERS
+from dragoman.runs.export_format import read_origin
+from dragoman.runs.folder import RunFolder
 from tests import fairseq_models, joeynmt_models
 from tests.properties.test_fuzzed_files import EDITS, TREE_EDITS, edit_bytes, edit_tree
 from tests.property_settings import FULL
@@ -110,5 +116,28 @@ def test_any_settings_are_read_or_refused(name: str, models: Path, tmp_path: Pat
             tree = edit_tree(joeynmt_models.settings(norm="pre"), edits)
             (folder / "config.yaml").write_text(joeynmt_models.yaml.safe_dump(tree, allow_unicode=False))
         check(name, folder)
+
+    check_tree()
+
+
+def test_any_origin_is_read_or_refused(models: Path, tmp_path: Path) -> None:
+    """Changes of the record of a run, with a valid checksum."""
+    run = tmp_path / "run"
+    dragoman.import_model(models / "fairseq", run)
+    path = RunFolder(run).origin
+    tree = check_json(json.loads(path.read_text()))
+
+    @FUZZING
+    @given(edits=TREE_EDITS)
+    def check_tree(edits: Any) -> None:
+        edited = edit_tree(deepcopy(tree), edits)
+        try:
+            path.write_text(to_checked_json(edited if isinstance(edited, dict) else {"": edited}))
+        except UnicodeEncodeError:
+            return
+        try:
+            read_origin(RunFolder(run))
+        except DragomanError as error:
+            assert len(str(error).splitlines()) <= 3, error  # noqa: PT017
 
     check_tree()

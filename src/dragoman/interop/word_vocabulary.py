@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.data.tokenizers import ImportedTokenizer, tokenizer_from_sentencepiece
+from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.data.tokenizers.sentencepiece_library import MAX_MODEL
 from dragoman.data.tokenizers.tokenizers_library import TokenizersLibrary
 from dragoman.errors import DataError, shorten_text
@@ -38,6 +39,21 @@ def split_by_white_space(tokens: Sequence[str], unknown: str, *, order: Iterable
         )
     model = {"type": "WordLevel", "vocab": _ids(tokens), "unk_token": unknown}
     return ImportedTokenizer(TokenizersLibrary(_tree(model, None)), order)
+
+
+def split_into_characters(
+    tokens: Sequence[str], unknown: str, *, order: Iterable[int], lowercase: bool = False
+) -> ImportedTokenizer:
+    """Build the tokenizer of a vocabulary of characters, in which `▁` stands for a space."""
+    spaces = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+    steps = [{"type": "Lowercase"}, spaces] if lowercase else [spaces]
+    text = {"type": "Replace", "pattern": {"String": SPACE}, "content": " "}
+    model = {"type": "WordLevel", "vocab": _ids(tokens), "unk_token": unknown}
+    tree = _tree(model, {"type": "Sequence", "decoders": [text, {"type": "Fuse"}]}) | {
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": r"[\s\S]"}, "behavior": "Isolated", "invert": False},
+    }
+    return ImportedTokenizer(TokenizersLibrary(tree), order)
 
 
 def byte_pair_encoding(

@@ -52,7 +52,7 @@ def write_format(
         weights=dequantize_weights(load_arrays(folder.weights, shapes)),
         tokenizer=folder.read_tokenizer(),
         max_length=_max_length(experiment),
-        origin=_read_origin(folder),
+        origin=read_origin(folder),
         chat_template=None if template is None else template.model_dump(mode="json"),
         shortlist=Shortlist.load(folder.shortlist) if shortlist is None and folder.shortlist.exists() else shortlist,
         texts=texts,
@@ -70,7 +70,7 @@ def _max_length(experiment: TranslationConfig | LanguageModelingConfig | MaskedL
     return experiment.data.context_length
 
 
-def _read_origin(folder: RunFolder) -> Origin | None:
+def read_origin(folder: RunFolder) -> Origin | None:
     """Return the origin of an imported model; None for a model trained here."""
     tree = folder.read_origin()
     if not tree:

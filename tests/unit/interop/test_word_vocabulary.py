@@ -4,11 +4,18 @@ import io
 from pathlib import Path
 
 import pytest
+import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError
-from dragoman.interop.word_vocabulary import byte_pair_encoding, read_codes, split_by_white_space
+from dragoman.interop.word_vocabulary import (
+    byte_pair_encoding,
+    read_codes,
+    sentencepiece_pieces,
+    split_by_white_space,
+    split_into_characters,
+)
 
 SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 CORPUS = ["the lowest newer wider low lower", "new widest lows low é naïve newest", "the the lower wide wide"]
@@ -23,6 +30,16 @@ def test_words_are_separated_by_white_space() -> None:
 def test_parts_of_words_need_their_codes() -> None:
     with pytest.raises(DataError, match="there are no codes"):
         split_by_white_space([*SYMBOLS, "do@@", "gs"], "<unk>", order=[1, 3, 2, 2])
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_characters_have_an_escaped_space(lowercase: bool) -> None:
+    order = [1, 3, 2, 2, 0, 4, 5, 6]
+    tokenizer = split_into_characters([*SYMBOLS, "a", "b", "▁"], "<unk>", order=order, lowercase=lowercase)
+    assert tokenizer.encode("a bAx") == [5, 7, 6, 5 if lowercase else 1, 1]
+    assert tokenizer.decode([5, 7, 6]) == "a b"
+    streaming = tokenizer.streaming_decoder()
+    assert "".join([*map(streaming.add, [5, 7, 6]), streaming.finish()]) == "a b"
 
 
 @pytest.mark.parametrize(
@@ -65,3 +82,20 @@ def test_tokens_equal_those_of_subword_nmt(texts: list[str], tmp_path_factory: p
         assert tokenizer.encode(text) == expected
         if 1 not in expected:
             assert tokenizer.decode(expected) == " ".join(text.split())
+
+
+def test_pieces_are_numbered_by_the_vocabulary(tmp_path: Path) -> None:
+    model = io.BytesIO()
+    options = {"vocab_size": 41, "hard_vocab_limit": False, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(CORPUS * 9), model_writer=model, **options)
+    path = tmp_path / "sentencepiece.bpe.model"
+    path.write_bytes(model.getvalue())
+    judge = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    pieces = sorted({piece for text in CORPUS[:2] for piece in judge.encode(text, out_type=str)})
+    tokens = [*SYMBOLS, *pieces]
+    order = [1, 3, 2, 2, 0, *range(4, len(tokens))]
+    tokenizer = sentencepiece_pieces(tokens, path, order=order)
+    for text in [*CORPUS, "lower\u3042 low", ""]:
+        found = judge.encode(text, out_type=str)
+        assert tokenizer.encode(text) == [order.index(tokens.index(one)) if one in tokens else 1 for one in found]
+    assert tokenizer.decode(tokenizer.encode(CORPUS[0])) == CORPUS[0]

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from dragoman.data.tokenizers import ImportedTokenizer, ImportedTokenizerConfig, Tokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError
-from dragoman.interop.fairseq.checkpoint_settings import CheckpointSettings, max_length, read_network
+from dragoman.interop.fairseq.checkpoint_settings import PAST_PADDING, CheckpointSettings, max_length, read_network
 from dragoman.interop.fairseq.dictionary_files import SYMBOLS, dictionary_path, read_dictionary
 from dragoman.interop.fairseq.weights import tensor_table
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
@@ -54,6 +56,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     shapes = network_shapes(network, source_vocabulary=len(orders["source"]), target_vocabulary=len(orders["target"]))
     arrays, formats = float_arrays(path, tree["model"])
     del tree
+    _cut_positions(arrays, max_length(settings))
     table = tensor_table(arrays.keys(), tied=network.tie_embeddings)
     weights, account = table.read(arrays, shapes, where=str(path), orders=orders, allow_unused=options.allow_unused)
     return ImportedModel(
@@ -74,6 +77,13 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         decoding=_DECODING,
         notes=tuple(_notes(settings, files)),
     )
+
+
+def _cut_positions(arrays: dict[str, np.ndarray], longest: int) -> None:
+    """Cut the longer one of two tables of learned positions, whose end no pair of texts can reach."""
+    for name in ("encoder.embed_positions.weight", "decoder.embed_positions.weight"):
+        if name in arrays:
+            arrays[name] = arrays[name][: longest + PAST_PADDING]
 
 
 def _find_checkpoint(source: Path) -> Path | None:

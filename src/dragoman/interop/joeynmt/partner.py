@@ -12,7 +12,12 @@ from dragoman.interop.joeynmt.model_folder import CONFIG_FILE, ModelFolder, Side
 from dragoman.interop.joeynmt.network import read_network, tensor_table
 from dragoman.interop.torch_files import TORCH_FILES, float_arrays, read_torch_file
 from dragoman.interop.vocabulary_order import VocabularyOrder
-from dragoman.interop.word_vocabulary import byte_pair_encoding, sentencepiece_pieces, split_by_white_space
+from dragoman.interop.word_vocabulary import (
+    byte_pair_encoding,
+    sentencepiece_pieces,
+    split_by_white_space,
+    split_into_characters,
+)
 
 MAX_LENGTH = 1024
 """Longest source and target: JoeyNMT computes its positions up to 5000."""
@@ -101,11 +106,13 @@ def _side(
     if level == "bpe" and kind in ("subword-nmt", "fastbpe"):
         path = folder.file(settings.get("codes", settings.get("codes_path", "bpe.codes")))
         return byte_pair_encoding(tokens, folder.unknown, path, order=ids, lowercase=lowercase), (path,)
+    if level == "char":
+        return split_into_characters(tokens, folder.unknown, order=ids, lowercase=lowercase), ()
     if level == "word" and not lowercase:
         return split_by_white_space(tokens, folder.unknown, order=ids), ()
     raise ConfigError(
         f"{where} has level {shorten(level)}, tokenizer_type {shorten(kind)} and lowercase {lowercase}. dragoman reads "
-        "words, SentencePiece without lowercase, subword-nmt and fastbpe."
+        "words and SentencePiece without lowercase, characters, subword-nmt and fastbpe."
     )
 
 
@@ -120,10 +127,12 @@ def _decoding(folder: ModelFolder) -> DecodingConfig:
 
 def _notes(folder: ModelFolder) -> list[str]:
     """Return what a user has to do to a text that the model was not trained on as it is."""
-    settings = [folder.side(side, "tokenizer_cfg", {}) for side in ("src", "trg")]
+    notes, settings = [], [folder.side(side, "tokenizer_cfg", {}) for side in ("src", "trg")]
     if any(isinstance(one, Mapping) and one.get("pretokenizer", "none") != "none" for one in settings):
-        return ["it was trained on text that was split into words before: split yours alike, and join outputs"]
-    return []
+        notes.append("it was trained on text that was split into words before: split yours alike, and join outputs")
+    if folder.side("src", "normalize", False):
+        notes.append("it was trained on text that JoeyNMT had normalized (NFKC, plain quotation marks): do the same")
+    return notes
 
 
 def _plain(tree: Any) -> Any:
