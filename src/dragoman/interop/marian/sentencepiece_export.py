@@ -17,7 +17,7 @@ from dragoman.interop.sentencepiece_format import (
     can_normalize,
     sentencepiece_content,
 )
-from dragoman.interop.vocabulary_order import VocabularyOrder
+from dragoman.interop.vocabulary_order import ADDED, VocabularyOrder
 
 _EOS_ID, _UNK_ID = 0, 1
 
@@ -31,18 +31,20 @@ class VocabularyFile:
     order: VocabularyOrder
 
 
-def export_vocabulary(tokenizer: LanguageTokenizer, order: VocabularyOrder | None) -> VocabularyFile:
-    """Return the vocabulary of a tokenizer; `order` is that of an imported one.
+def export_vocabulary(tokenizer: LanguageTokenizer) -> VocabularyFile:
+    """Return the vocabulary of a tokenizer; an imported one is the file that it comes from.
 
     Raises ConfigError, with the remedy, if SentencePiece cannot split texts in the same way.
     """
     if isinstance(tokenizer, ImportedTokenizer):
         tree = tokenizer.library.to_json()
-        if tree["kind"] != "sentencepiece" or tree["vocabulary"] is not None or order is None:
+        if tree["kind"] != "sentencepiece" or tree["vocabulary"] is not None:
             raise ConfigError(
                 "tokenizer.kind = imported: it is no SentencePiece model with ids of its own, which Marian needs. "
                 "Export the model to another format."
             )
+        pad, unk, bos, eos = (None if index == ADDED else index for index in tokenizer.order[: len(SPECIAL_TOKENS)])
+        order = VocabularyOrder(max(tokenizer.order) + 1, pad=pad, unk=unk, bos=bos, eos=eos)
         return VocabularyFile(base64.b64decode(tree["model"]), order)
     assert isinstance(tokenizer, SubwordTokenizer), "there are two kinds of tokenizers"
     model, normalizer = tokenizer.model, tokenizer.normalizer

@@ -50,9 +50,8 @@ def write(model: ExportedModel, folder: Path) -> None:
         raise ConfigError(
             f"compute_type = {model.compute_type}: Marian's format has float32 and int8. Choose one of them."
         )
-    known: Orders = {} if model.origin is None else model.origin.orders
     sides = {"source": model.tokenizer.source, "target": model.tokenizer.target}
-    vocabularies = {side: export_vocabulary(tokenizer, known.get(side)) for side, tokenizer in sides.items()}
+    vocabularies = {side: export_vocabulary(tokenizer) for side, tokenizer in sides.items()}
     orders = {side: vocabulary.order for side, vocabulary in vocabularies.items()}
     _check_start(model.weights)
     _check_positions(model.weights)

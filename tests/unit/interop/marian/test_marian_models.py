@@ -257,3 +257,27 @@ def test_shortlist_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
 def shortlist_of(size: int) -> Shortlist:
     everything = np.arange(size, dtype=np.int32)
     return Shortlist(everything, everything, np.ones(size, np.int32))
+
+
+def test_fine_tuned_import_is_exported_with_new_multipliers(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    write(student(compute_type="int8"), folders[0])
+    model = exported(read(folders[0], ImportOptions()), compute_type="int8")
+    generator = np.random.default_rng(0)
+    tuned = {
+        name: array + generator.normal(0, 0.01, array.shape).astype(np.float32) if ".norm." not in name else array
+        for name, array in model.weights.items()
+    }
+    tuned["source_embedding.tokens.weight"][BOS] = 0
+    write(replace(model, weights=tuned, origin=None, texts=lambda: PAIRS), folders[1])
+    found = read(folders[1], ImportOptions())
+    assert (folders[0] / "vocab.spm").read_bytes() == (folders[1] / "vocab.spm").read_bytes()
+    for name, array in visible(found).items():
+        expected = visible(replace(model, weights=tuned))[name]
+        assert np.abs(array - expected).max() <= np.abs(expected).max() / 254 * 1.01, name
+    old, new = (read_binary(folder / "model.intgemm8.bin")["none_QuantMultA"] for folder in folders)
+    assert isinstance(old, np.ndarray)
+    assert isinstance(new, np.ndarray)
+    assert old.item() != new.item()
