@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, PositiveInt, Strict, field_validator, model_validator
@@ -224,6 +225,21 @@ def replace_options(config: _C, options: Mapping[str, Any], *, where: str = "") 
     given = {name: value for name, value in options.items() if value is not None}
     if not given:
         return config
+    try:
+        hash((config, *given.values()))
+    except TypeError:  # an invalid value such as a list
+        return _replace_options(config, given, where)
+    replaced: _C = _replaced(config, where, tuple(given), *given.values())
+    return replaced
+
+
+@lru_cache(maxsize=256, typed=True)
+def _replaced(config: Any, where: str, names: tuple[str, ...], *values: Any) -> Any:
+    """Return the configuration of earlier calls with the same options: validation takes as long as a decoding step."""
+    return _replace_options(config, dict(zip(names, values, strict=True)), where)
+
+
+def _replace_options(config: _C, given: dict[str, Any], where: str) -> _C:
     tree = config.model_dump() | given
     if tree.get("length_penalty_kind") != getattr(config, "length_penalty_kind", None):
         tree["length_penalty"] = given.get("length_penalty")  # an exponent belongs to its kind

@@ -66,6 +66,13 @@ def test_options_replace_the_configuration():
         replace_options(own, {"beam_size": 1}, where="translate")
 
 
+def test_equal_options_of_other_types_are_validated():
+    assert replace_options(DecodingConfig(), {"beam_size": 1}).beam_size == 1
+    for invalid in (True, "1", [1]):
+        with pytest.raises(ConfigError, match="beam_size"):
+            replace_options(DecodingConfig(), {"beam_size": invalid})
+
+
 def test_description_has_what_reproduces_outputs():
     assert DecodingConfig().describe() == "beam_size 5, length_penalty 1.0, length_penalty_kind average"
     changed = DecodingConfig(beam_size=3, length_penalty_kind="gnmt", min_length=2, allow_unk=False)

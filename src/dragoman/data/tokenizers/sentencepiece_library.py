@@ -55,11 +55,11 @@ class SentencePieceLibrary:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the foreign ids of texts, which hold no lone surrogates; -1 for a piece without an id."""
         with library_errors("The SentencePiece model cannot encode this text"):
+            # One by one: for a list the library starts threads, which takes longer than to encode ten sentences.
             if self._vocabulary is None:
-                found: list[list[int]] = self._model.encode(list(texts), return_type=int)
-                return found
+                return [self._model.encode(text, return_type=int) for text in texts]
             ids = self._vocabulary
-            return [[ids.get(one, -1) for one in row] for row in self._model.encode(list(texts), return_type=str)]
+            return [[ids.get(one, -1) for one in self._model.encode(text, return_type=str)] for text in texts]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
         """Return the foreign ids of a text, and the span of each; white space may be part of it."""
