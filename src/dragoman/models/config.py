@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from dragoman.config import Config
+from dragoman.models.attention_validation import check_kept_heads, check_self_attention
 from dragoman.nn.attention import FullConfig
 from dragoman.nn.attention_score_functions import ScaledDotConfig, ScoreConfig
 from dragoman.nn.blocks import NormPosition
@@ -13,7 +14,7 @@ from dragoman.nn.feed_forward import ActivationName
 from dragoman.nn.norms import NormName
 from dragoman.nn.positions.rotary import RotaryScaling
 from dragoman.nn.positions.sinusoidal import SinusoidOrder
-from dragoman.nn.sparse.factory import NOT_CAUSAL, PatternConfig
+from dragoman.nn.sparse.factory import PatternConfig
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 DecoderLayer = Literal["self_attention", "ssru"]
@@ -257,9 +258,19 @@ class TransformerConfig(Config):
             )
         for role in self.attentions():
             if isinstance(role.config, SelfAttentionConfig):
-                _check_self_attention(role.key, role.config, self.positions, causal=role.causal)
+                check_self_attention(
+                    role.key,
+                    score=role.config.score.kind,
+                    pattern=role.config.pattern.kind,
+                    positions=self.positions.kind,
+                    causal=role.causal,
+                    has_relations=isinstance(self.positions, TreeConfig)
+                    and self.positions.relative
+                    and not role.causal,
+                )
             if role.config.kept_heads is not None:
-                _check_kept_heads(role, role.config.kept_heads, heads=self.num_heads, group=self.heads_per_group)
+                sizes = {"layers": role.layers, "heads": self.num_heads, "group": self.heads_per_group}
+                check_kept_heads(role.key, role.config.kept_heads, **sizes)
         return self
 
     @property
@@ -354,86 +365,6 @@ class EncoderOnlyConfig(TransformerConfig):
 
     def attentions(self) -> Iterator[AttentionRole]:
         yield AttentionRole("attention", self.attention, causal=False, layers=self.num_layers)
-
-
-_KEY_VECTOR_SCORES = ("dot", "scaled_dot", "multiplicative")
-_SUPPORTED_SCORES = {
-    "rotary": (
-        ("dot", "scaled_dot", "cosine"),
-        "rotary positions, which need an inner product of queries and keys",
-        "other positions",
-    ),
-    "shaw": (
-        _KEY_VECTOR_SCORES,
-        "shaw positions, which add vectors to the keys of an inner product",
-        "other positions",
-    ),
-    "tree": (
-        _KEY_VECTOR_SCORES,
-        "tree positions, whose relations are vectors added to the keys of an inner product",
-        "set model.positions.relative=false",
-    ),
-}
-"""Scores that go with a kind of positions, the reason, and an alternative."""
-_UNSUPPORTED_POSITIONS = {
-    "linformer": (
-        ("shaw", "t5_bias", "alibi", "rotary"),
-        "its keys mix positions and have no distance; choose sinusoidal, learned or none",
-    ),
-    "bigbird": (
-        ("shaw", "t5_bias", "alibi"),
-        "its gathered blocks have no common distance; choose sinusoidal, learned, rotary or none",
-    ),
-}
-"""Kinds of positions that do not go with a pattern, and the reason."""
-
-
-def _check_self_attention(key: str, config: SelfAttentionConfig, positions: PositionsConfig, *, causal: bool) -> None:
-    """Raise ValueError if score, pattern and positions of a self-attention do not go together."""
-    score, pattern, kind = config.score.kind, config.pattern.kind, positions.kind
-    has_relations = isinstance(positions, TreeConfig) and positions.relative and not causal
-    if causal and pattern in NOT_CAUSAL:
-        raise ValueError(
-            f"model.{key}.pattern.kind = {pattern} works in encoders only: {NOT_CAUSAL[pattern]}; choose full or "
-            "sliding_window"
-        )
-    if kind in _SUPPORTED_SCORES and (kind != "tree" or has_relations):
-        scores, reason, alternative = _SUPPORTED_SCORES[kind]
-        if score not in scores:
-            raise ValueError(
-                f"model.{key}.score.kind = {score} does not go with {reason}; choose {scores[0]}, {scores[1]} or "
-                f"{scores[2]}, or {alternative}"
-            )
-    if pattern in _UNSUPPORTED_POSITIONS and kind in _UNSUPPORTED_POSITIONS[pattern][0]:
-        raise ValueError(
-            f"model.{key}.pattern.kind = {pattern} does not go with {kind} positions: "
-            f"{_UNSUPPORTED_POSITIONS[pattern][1]}"
-        )
-    if has_relations and pattern != "full":
-        raise ValueError(
-            f"model.{key}.pattern.kind = {pattern} does not go with tree positions, whose relations connect words at "
-            "any distance; choose full, or set model.positions.relative=false"
-        )
-
-
-def _check_kept_heads(role: AttentionRole, kept: KeptHeads, *, heads: int, group: int) -> None:
-    """Raise ValueError if `kept` cannot result from pruning."""
-    key = f"model.{role.key}.kept_heads"
-    if len(kept) != role.layers:
-        raise ValueError(
-            f"{key} lists the heads of {len(kept)} layers, but there are {role.layers}; give one list per layer"
-        )
-    for layer, left in enumerate(kept):
-        if not left or list(left) != sorted(set(left)) or left[0] < 0 or left[-1] >= heads:
-            raise ValueError(
-                f"{key}[{layer}] = {list(left)} are not heads of {heads}; give at least one, in ascending order, from "
-                f"0 to {heads - 1}"
-            )
-        if [head for head in range(heads) if head // group * group in left] != list(left):
-            raise ValueError(
-                f"{key}[{layer}] = {list(left)} splits groups: every {group} heads share their keys and values; list "
-                "all heads of a group or none"
-            )
 
 
 def _divisors(number: int) -> list[int]:
