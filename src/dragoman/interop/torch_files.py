@@ -60,8 +60,7 @@ def read_torch_file(path: Path) -> Any:
 
     Raises DataError if it is damaged or holds objects of other classes.
     """
-    with TORCH_FILES.open(path) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of damaged texts in a pickle
+    with TORCH_FILES.open(path) as file:
         _check_file(path, file)
         file.seek(0)
         allowed: list[Any] = [argparse.Namespace, (numpy_scalar, "numpy.core.multiarray.scalar"), np.dtype]
@@ -146,13 +145,16 @@ def _pickle_name(archive: zipfile.ZipFile) -> str | None:
 
 def _check_names(path: Path, content: bytes | BinaryIO) -> None:
     """Raise DataError if a pickle names functions or classes that do not build tensors and plain values."""
-    try:
-        for operation, argument, _ in pickletools.genops(content):
-            if operation.name in _NAMING and (operation.name != "GLOBAL" or argument not in _FUNCTIONS):
-                what = shorten(str(argument).replace(" ", ".")) if operation.name == "GLOBAL" else operation.name
-                raise DataError(
-                    f"{path}: holds objects of Python ({what}), which are not loaded. Save the weights and settings "
-                    "alone, where you trust the file."
-                )
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError, OverflowError) as error:
-        raise TORCH_FILES.damaged(path, f"its pickle is invalid: {shorten_text(str(error), 100)}") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of damaged texts
+        try:
+            named = [(one.name, argument) for one, argument, _ in pickletools.genops(content) if one.name in _NAMING]
+        except (ValueError, IndexError, KeyError, UnicodeDecodeError, OverflowError) as error:
+            raise TORCH_FILES.damaged(path, f"its pickle is invalid: {shorten_text(str(error), 100)}") from error
+    for operation, argument in named:
+        if operation != "GLOBAL" or argument not in _FUNCTIONS:
+            what = shorten(str(argument).replace(" ", ".")) if operation == "GLOBAL" else operation
+            raise DataError(
+                f"{path}: holds objects of Python ({what}), which are not loaded. Save the weights and settings alone, "
+                "where you trust the file."
+            )
