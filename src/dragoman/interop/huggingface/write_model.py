@@ -1,4 +1,4 @@
-"""Writing of imported models as folders that transformers loads: the way back of an import."""
+"""Writing of folders that transformers loads: the way back of an import, or a translation model trained here."""
 
 import base64
 import json
@@ -20,6 +20,7 @@ from dragoman.interop.huggingface.families import bart, gpt2, llama, t5
 from dragoman.interop.huggingface.foreign_config import CONFIG_FILE
 from dragoman.interop.huggingface.seq2seq import FORMAT, SILENCED, Seq2SeqFamily
 from dragoman.interop.huggingface.tokenizer_files import TOKENIZER_FILE
+from dragoman.interop.huggingface.trained_model import choose_family, documents, position_tables, tokenizer_json
 from dragoman.interop.imported_model import ExportedModel, Origin
 from dragoman.interop.tensor_names import TensorTable
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
@@ -32,15 +33,39 @@ _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torc
 
 
 def write(model: ExportedModel, folder: Path) -> None:
-    """Write an imported model. Raises ConfigError if it comes from elsewhere, or the format lacks a part of it."""
-    origin, network = model.origin, model.network
-    if origin is None or origin.format != FORMAT or not isinstance(network, EncoderDecoderConfig | DecoderOnlyConfig):
-        raise ConfigError(
-            f"{model.name}: was not imported from Hugging Face as a translation or language model, which this format "
-            "writes. Export it to another format."
-        )
+    """Write an imported model, or a translation model. Raises ConfigError if the format lacks a part of it."""
+    network = model.network
     if model.compute_type != "float32":
         raise ConfigError(f"compute_type = {model.compute_type} is for other formats. Leave it out.")
+    is_back = model.origin is not None and model.origin.format == FORMAT
+    if is_back and isinstance(network, EncoderDecoderConfig | DecoderOnlyConfig):
+        assert model.origin is not None, "checked"
+        _write_imported(model, model.origin, network, folder)
+    elif isinstance(network, EncoderDecoderConfig):
+        _write_trained(model, network, folder)
+    else:
+        raise ConfigError(
+            f"{model.name}: is neither a Transformer of translation nor a language model that was imported from "
+            "Hugging Face, which this format writes. Export it to another format."
+        )
+
+
+def _write_trained(model: ExportedModel, network: EncoderDecoderConfig, folder: Path) -> None:
+    """Write a model with the names of the family that computes the same."""
+    tokenizer = tokenizer_json(model.tokenizer)
+    family, tree = choose_family(model, network)
+    tensors = family.tensor_table(family.name, network).write(model.weights) | position_tables(network, tree)
+    for name, document in documents(model, family, tree).items():
+        _write_json(folder / name, document)
+    write_atomically(folder / TOKENIZER_FILE, tokenizer + "\n")
+    arrays = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in tensors.items()}
+    write_atomically(folder / WEIGHTS_FILE, save(arrays, metadata={"format": "pt"}))
+
+
+def _write_imported(
+    model: ExportedModel, origin: Origin, network: EncoderDecoderConfig | DecoderOnlyConfig, folder: Path
+) -> None:
+    """Write an imported model with the files that it came from."""
     family = _family(origin)
     weights = _with_biases(model.weights, origin)
     table: TensorTable = family.tensor_table(family.name, network)  # type: ignore[arg-type]  # the network of its kind
