@@ -10,6 +10,7 @@ from dragoman.interop import g2p_en, marian
 from dragoman.interop.ctranslate2 import argos_package, read_model, write_model
 from dragoman.interop.ctranslate2.read_model import is_ctranslate2
 from dragoman.interop.fairseq import partner as fairseq
+from dragoman.interop.gguf import partner as gguf
 from dragoman.interop.huggingface import partner as huggingface
 from dragoman.interop.huggingface.write_model import write as write_huggingface
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
@@ -43,6 +44,7 @@ PARTNERS: Mapping[str, Partner] = {
         huggingface.read,
         write_huggingface,
     ),
+    "gguf": Partner("GGUF file of llama.cpp", gguf.recognizes, gguf.read),
     "argos": Partner("package of Argos Translate", argos_package.recognizes, argos_package.read, argos_package.write),
     "ctranslate2": Partner("folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write),
     "fairseq": Partner("fairseq checkpoint next to its dictionaries", fairseq.recognizes, fairseq.read),

@@ -105,9 +105,14 @@ def is_untied(
     return not (head in tensors and embedding in tensors and np.array_equal(tensors[head], tensors[embedding]))
 
 
-def reference_logits(folder: Path, order: VocabularyOrder, **options: Any) -> Reference | None:
-    """Return the logits of transformers, or None where it is not installed; `options` say how it loads the model."""
-    if find_spec("transformers") is None:
+def reference_logits(
+    folder: Path, order: VocabularyOrder, *, needs: Sequence[str] = (), **options: Any
+) -> Reference | None:
+    """Return the logits of transformers, or None where it or a package that it `needs` is not installed.
+
+    `options` say how it loads the model.
+    """
+    if any(find_spec(name) is None for name in ("transformers", *needs)):
         return None
     loaded: list[Any] = []
 

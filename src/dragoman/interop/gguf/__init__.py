@@ -1,0 +1,1 @@
+"""GGUF files of llama.cpp, read: Llama-shaped models with quantized weights and their tokenizer."""
