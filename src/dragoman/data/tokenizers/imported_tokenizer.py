@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter
 from dragoman.data.tokenizers.normalization import SURROGATE
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.data.tokenizers.sentencepiece_library import SentencePieceLibrary
-from dragoman.data.tokenizers.token_library import TokenLibrary, check_size
+from dragoman.data.tokenizers.token_library import TokenLibrary, check_size, library_errors
 from dragoman.data.tokenizers.tokenizers_library import TokenizersLibrary
 from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
 from dragoman.errors import ConfigError, DataError
@@ -32,7 +32,10 @@ def tokenizer_from_json(content: str | bytes, *, order: Iterable[int]) -> "Impor
 
     Raises DataError if the file or the order is invalid.
     """
-    return ImportedTokenizer(TokenizersLibrary.from_text(content), order)
+    if isinstance(content, bytes):
+        with library_errors("The tokenizer is not UTF-8"):
+            content = content.decode()
+    return ImportedTokenizer(TokenizersLibrary(content), order)
 
 
 def tokenizer_from_sentencepiece(
@@ -236,8 +239,13 @@ def _without_spaces(text: str, span: Span) -> Span:
 
 
 def imported_to_json(tokenizer: ImportedTokenizer) -> dict[str, Any]:
-    """Return the JSON tree of an imported tokenizer."""
-    return {"order": list(tokenizer.order), "library": tokenizer.library.to_json()}
+    """Return the JSON tree of an imported tokenizer; large JSON files are a text in it, which is read once."""
+    library = tokenizer.library
+    if isinstance(library, TokenizersLibrary):
+        stored: dict[str, Any] = {"kind": "tokenizers", "tokenizer": library.content}
+    else:
+        stored = library.to_json()
+    return {"order": list(tokenizer.order), "library": stored}
 
 
 def imported_from_json(tree: Mapping[str, Any]) -> ImportedTokenizer:
@@ -257,7 +265,7 @@ def _library_from_json(record: "_TokenizersRecord | _SentencePieceRecord") -> To
 @dataclass(frozen=True)
 class _TokenizersRecord:
     kind: Literal["tokenizers"]
-    tokenizer: dict[str, Any]
+    tokenizer: str | dict[str, Any]
 
 
 @dataclass(frozen=True)

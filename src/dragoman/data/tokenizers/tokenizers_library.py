@@ -15,24 +15,23 @@ from tokenizers import models
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.data.tokenizers.token_library import check_size, library_errors, spell_bytes
-from dragoman.errors import DataError
-from dragoman.untrusted_files import parse_json
 
 _LOCAL_DECODERS: Final = frozenset({"ByteLevel", "WordPiece", "Metaspace", "BPEDecoder", "ByteFallback"})
 """Decoders that write the text of a token next to that of the token before it, which does not change."""
 _BYTE_TOKEN: Final = re.compile("<0x[0-9A-F]{2}>")
-_UNUSED: Final = dict.fromkeys(("truncation", "padding", "post_processor"))
 _PROBE: Final = "A text: 1 é 語 😀"
 
 
 @final
 class TokenizersLibrary:
-    """Tokenizer of a `tokenizers` JSON tree. Raises DataError if it is invalid."""
+    """Tokenizer of a `tokenizers` JSON text, or of its tree. Raises DataError if it is invalid."""
 
-    def __init__(self, tree: Mapping[str, Any]) -> None:
-        self._tree = dict(tree)
+    def __init__(self, content: str | Mapping[str, Any]) -> None:
+        self.content = content if isinstance(content, str) else json.dumps(content)
         with library_errors("The tokenizer cannot be built"):
-            self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(self._tree | _UNUSED))
+            self._tokenizer = tokenizers.Tokenizer.from_str(self.content)
+            self._tokenizer.no_truncation()
+            self._tokenizer.no_padding()
             vocab = self._tokenizer.get_vocab(with_added_tokens=True)
             check_size(1 + max(vocab.values(), default=0))
             self.tokens = _in_order(vocab)
@@ -49,18 +48,6 @@ class TokenizersLibrary:
         has_bytes = "ByteFallback" in self._decoders
         self.byte_ids = tuple(n for n, token in enumerate(self.tokens) if has_bytes and _BYTE_TOKEN.fullmatch(token))
         self.is_streamable = _is_local(decoder_tree)
-
-    @classmethod
-    def from_text(cls, content: str | bytes) -> "TokenizersLibrary":
-        """Build a tokenizer from the content of a JSON file. Raises DataError if it is invalid."""
-        try:
-            tree = parse_json(content)
-        except ValueError as error:
-            message = f"The tokenizer is not valid JSON ({error}). Use the file of the original model."
-            raise DataError(message) from error
-        if not isinstance(tree, dict):
-            raise DataError("The tokenizer is no JSON object. Use the file of the original model.")
-        return cls(tree)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the foreign ids of texts, which hold no lone surrogates."""
@@ -101,7 +88,7 @@ class TokenizersLibrary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON tree that the library is built from."""
-        return {"kind": "tokenizers", "tokenizer": self._tree}
+        return {"kind": "tokenizers", "tokenizer": json.loads(self.content)}
 
 
 def _in_order(vocab: Mapping[str, int]) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ def test_damaged_file_is_one_error(tmp_path: Path) -> None:
     for damaged in (
         content.replace('"order": [', '"order": ["x", '),
         content.replace('"kind": "tokenizers"', '"kind": "other"'),
-        content.replace('"type": "Unigram"', '"type": "BPE"'),
+        content.replace("Unigram", "BPE"),
         content.replace('"order": [', '"order": [5, '),
     ):
         assert damaged != content
