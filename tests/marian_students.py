@@ -40,8 +40,6 @@ def student(
     sizes = len(tokenizer.source), len(tokenizer.target)
     module = build_network(network, source_vocabulary=sizes[0], target_vocabulary=sizes[1])
     weights = {name: tensor.numpy().copy() for name, tensor in get_weights(module).items()}
-    for name in weights.keys() & {"target_embedding.positions.table.weight"}:  # Marian has one table
-        weights[name] = weights[name.replace("target", "source")]
     return ExportedModel(
         name="student",
         task="translation",

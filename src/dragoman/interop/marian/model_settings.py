@@ -1,16 +1,14 @@
 """Marian's settings of a model, in both directions: YAML text inside a model file, and our configuration.
 
 Marian's layer norms have the epsilon 1e-6, its sinusoids are halves with inclusive rates, and its decoders start from a
-zero embedding (`marian/src/models/transformer.h`). Trained positions go without the scale of the embeddings.
+zero embedding (`marian/src/models/transformer.h`). It reads the setting of trained positions, and ignores it.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from dragoman.errors import ConfigError, DataError, shorten, shorten_text
-from dragoman.interop.marian.binary_format import Int8Matrix, MarianTensors
-from dragoman.interop.marian.tensor_names import POSITIONS
-from dragoman.models.config import EncoderDecoderConfig, LearnedConfig, SinusoidalConfig
+from dragoman.models.config import EncoderDecoderConfig, SinusoidalConfig
 from dragoman.yaml_files import YamlError, parse_yaml
 
 NORM_EPSILON: Final = 1e-6
@@ -31,6 +29,7 @@ _FIXED: Final[Mapping[str, Any]] = {
     "input-types": [],
     "layer-normalization": False,
     "dec-cell-base-depth": 2,
+    "transformer-train-positions": False,
 }
 """The only values that dragoman computes; a missing key has them."""
 
@@ -48,7 +47,7 @@ def parse_settings(text: str, *, where: str) -> dict[str, Any]:
     return tree
 
 
-def to_network(settings: Mapping[str, Any], tensors: MarianTensors, *, where: str) -> EncoderDecoderConfig:
+def to_network(settings: Mapping[str, Any], *, where: str) -> EncoderDecoderConfig:
     """Return our configuration. Raises ConfigError, with the setting, for networks that dragoman does not compute."""
     for key, value in _FIXED.items():
         _require(settings, key, (value,), where=where)
@@ -58,7 +57,6 @@ def to_network(settings: Mapping[str, Any], tensors: MarianTensors, *, where: st
     if autoregression == "rnn":
         _require(settings, "dec-cell", ("ssru",), where=where)
     activation = _require(settings, "transformer-ffn-activation", tuple(_ACTIVATIONS), where=where, default="swish")
-    learned = bool(_require(settings, _positions_key(settings), (False, True), where=where, default=False))
     config: dict[str, Any] = {
         "encoder_layers": settings.get("enc-depth"),
         "decoder_layers": settings.get("dec-depth"),
@@ -69,12 +67,12 @@ def to_network(settings: Mapping[str, Any], tensors: MarianTensors, *, where: st
         "norm_position": _norm_position(settings, where=where),
         "norm_embedding": "n" in str(settings.get("transformer-postprocess-emb", "d")),
         "norm_epsilon": NORM_EPSILON,
-        "positions": _learned_positions(tensors, where=where) if learned else _SINUSOIDAL,
-        "scale_embedding": not learned,
+        "positions": _SINUSOIDAL,
         "tie_embeddings": _tie(settings, where=where),
         "decoder_layer": "ssru" if autoregression == "rnn" else "self_attention",
         "start_embedding": "zero",
     }
+    _check_norms(config["norm_position"], config["decoder_layer"], where=f"{where}: transformer-preprocess = n")
     try:
         return EncoderDecoderConfig.model_validate(config)
     except ValueError as error:
@@ -96,20 +94,6 @@ def _require(settings: Mapping[str, Any], key: str, known: tuple[Any, ...], *, w
     return value
 
 
-def _positions_key(settings: Mapping[str, Any]) -> str:
-    """Return the key of trained positions, which Marian 1.9 renamed."""
-    renamed = "transformer-train-positions"
-    return renamed if renamed in settings else "transformer-train-position-embeddings"
-
-
-def _learned_positions(tensors: MarianTensors, *, where: str) -> LearnedConfig:
-    table = tensors.get(POSITIONS)
-    shape = () if table is None else table.values.shape if isinstance(table, Int8Matrix) else table.shape
-    if len(shape) != 2:
-        raise DataError(f"{where}: lacks the trained positions {POSITIONS}. Is the file complete?")
-    return LearnedConfig(max_length=shape[0])
-
-
 def _norm_position(settings: Mapping[str, Any], *, where: str) -> str:
     keys = ("transformer-preprocess", "transformer-postprocess", "transformer-postprocess-top")
     defaults = ("", "dan", "")
@@ -120,6 +104,15 @@ def _norm_position(settings: Mapping[str, Any], *, where: str) -> str:
             "are neither norms after nor before each sublayer. Import another model."
         )
     return _NORMS[found]
+
+
+def _check_norms(position: str, decoder_layer: str, *, where: str) -> None:
+    """Raise ConfigError for the decoders whose keys and values Marian computes in a way of its own."""
+    if position == "pre" and decoder_layer == "self_attention":
+        raise ConfigError(
+            f"{where}: with norms before each sublayer, the keys and values of Marian's decoders differ from those of "
+            "other programs. Use a model with norms after each sublayer, or an SSRU decoder."
+        )
 
 
 def _tie(settings: Mapping[str, Any], *, where: str) -> str:
@@ -135,7 +128,11 @@ def _tie(settings: Mapping[str, Any], *, where: str) -> str:
 
 
 _WRITTEN: Final[Mapping[str, Any]] = {
-    **{key: value for key, value in _FIXED.items() if key not in {"transformer-rnn-projection", "factors-dim-emb"}},
+    **{
+        key: value
+        for key, value in _FIXED.items()
+        if key not in {"transformer-rnn-projection", "factors-dim-emb", "transformer-train-positions"}
+    },
     "enc-type": "bidirectional",
     "enc-cell": "gru",
     "enc-cell-depth": 1,
@@ -159,11 +156,9 @@ _WRITTEN: Final[Mapping[str, Any]] = {
 
 
 def from_network(network: EncoderDecoderConfig, *, source_vocabulary: int, target_vocabulary: int) -> dict[str, Any]:
-    """Return Marian's settings of a network. Raises ConfigError, with the remedy, if Marian has no such network."""
-    _check_expressible(network)
+    """Return Marian's settings of a network, which `check_network` accepts."""
     pre = network.norm_position == "pre"
     ssru = network.decoder_layer == "ssru"
-    learned = isinstance(network.positions, LearnedConfig)
     return {
         **_WRITTEN,
         "dim-vocabs": [source_vocabulary, target_vocabulary],
@@ -181,14 +176,12 @@ def from_network(network: EncoderDecoderConfig, *, source_vocabulary: int, targe
         "transformer-postprocess-emb": "nd" if network.norm_embedding else "d",
         "transformer-postprocess": "da" if pre else "dan",
         "transformer-postprocess-top": "n" if pre else "",
-        "transformer-train-position-embeddings": learned,
+        "transformer-train-position-embeddings": False,
     }
 
 
-def _check_expressible(network: EncoderDecoderConfig) -> None:
+def check_network(network: EncoderDecoderConfig) -> None:
     """Raise ConfigError, with the setting, if Marian does not have a network."""
-    positions = network.positions
-    learned = isinstance(positions, LearnedConfig)
     needed = {
         "norm_epsilon": (network.norm_epsilon, NORM_EPSILON),
         "norm": (network.norm, "layer"),
@@ -196,7 +189,7 @@ def _check_expressible(network: EncoderDecoderConfig) -> None:
         "qkv_bias": (network.qkv_bias in (None, True), True),
         "output_bias": (network.output_bias in (None, True), True),
         "gated": (network.gated, False),
-        "scale_embedding": (network.scale_embedding, not learned),
+        "scale_embedding": (network.scale_embedding, True),
         "scale_output": (network.scale_output, False),
         "source_eos": (network.source_eos, True),
         "start_embedding": (network.start_embedding, "zero"),
@@ -210,8 +203,9 @@ def _check_expressible(network: EncoderDecoderConfig) -> None:
             raise ConfigError(f"model.{key} = {shorten(shown)}: Marian has no such network. Train with {key} = {only}.")
     if network.activation not in _ACTIVATIONS.values():
         raise ConfigError(f"model.activation = {network.activation}: Marian has relu and silu. Train with one of them.")
-    if positions not in (_SINUSOIDAL, LearnedConfig(max_length=getattr(positions, "max_length", 1))):
+    _check_norms(network.norm_position, network.decoder_layer, where="model.norm_position = pre")
+    if network.positions != _SINUSOIDAL:
         raise ConfigError(
-            f"model.positions = {shorten(positions.model_dump())}: Marian's positions are sinusoidal with "
+            f"model.positions = {shorten(network.positions.model_dump())}: Marian's positions are sinusoidal with "
             "order = halves and inclusive = true. Train with the preset student-tiny."
         )

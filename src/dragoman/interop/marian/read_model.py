@@ -38,7 +38,7 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
     tensors = read_npz(files.model) if files.model.suffix == ".npz" else read_binary(files.model)
     text = settings_text(tensors, where=files.model)
     settings = parse_settings(text, where=where)
-    network = to_network(settings, tensors, where=where)
+    network = to_network(settings, where=where)
     sides, orders = _vocabularies(files, tensors, network)
     shapes = network_shapes(network, source_vocabulary=len(sides["source"]), target_vocabulary=len(sides["target"]))
     multipliers = {name for name in tensors if name.endswith(MULTIPLIER_SUFFIX)}

@@ -9,8 +9,6 @@ from typing import Final
 from dragoman.interop.tensor_names import SINGLE_ROW, TRANSPOSE, LeftOver, TensorPair, TensorTable
 from dragoman.models.config import EncoderDecoderConfig
 
-POSITIONS: Final = "Wpos"
-"""Trained positions of both sides."""
 OUTPUT_LAYER: Final = "decoder_ff_logit_out_Wt"
 """Output layer that is not tied to an embedding."""
 _ATTENTION: Final = {"query": "q", "key": "k", "value": "v", "output": "o"}
@@ -67,8 +65,6 @@ def _embeddings(network: EncoderDecoderConfig) -> Iterator[TensorPair]:
         yield TensorPair("target_embedding.tokens.weight", "decoder_Wemb", rows="target")
     yield TensorPair("unembedding.weight", OUTPUT_LAYER, rows="target")
     yield TensorPair("unembedding.bias", "decoder_ff_logit_out_b", SINGLE_ROW, rows="output_bias", default=0.0)
-    yield TensorPair("source_embedding.positions.table.weight", POSITIONS)
-    yield TensorPair("target_embedding.positions.table.weight", POSITIONS)
     for side, name in (("source", "encoder"), ("target", "decoder")):
         yield from _norm(f"{side}_embedding.norm", f"{name}_emb", "_pre")
 

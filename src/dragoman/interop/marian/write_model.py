@@ -13,7 +13,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.interop.imported_model import ExportedModel, build_network
 from dragoman.interop.marian.binary_format import SETTINGS, MarianTensor, write_binary
 from dragoman.interop.marian.calibration import greatest_inputs
-from dragoman.interop.marian.model_settings import from_network, parse_settings
+from dragoman.interop.marian.model_settings import check_network, from_network, parse_settings
 from dragoman.interop.marian.quantization import (
     MULTIPLIER_SUFFIX,
     OUTPUT_MULTIPLIER,
@@ -24,7 +24,7 @@ from dragoman.interop.marian.quantization import (
 from dragoman.interop.marian.sentencepiece_export import export_vocabulary
 from dragoman.interop.marian.shortlist_format import write_shortlist
 from dragoman.interop.marian.shortlist_order import to_marian
-from dragoman.interop.marian.tensor_names import OUTPUT_LAYER, POSITIONS, tensor_table
+from dragoman.interop.marian.tensor_names import OUTPUT_LAYER, tensor_table
 from dragoman.interop.tensor_names import Orders
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.special_symbols import BOS
@@ -50,11 +50,11 @@ def write(model: ExportedModel, folder: Path) -> None:
         raise ConfigError(
             f"compute_type = {model.compute_type}: Marian's format has float32 and int8. Choose one of them."
         )
+    check_network(network)
     sides = {"source": model.tokenizer.source, "target": model.tokenizer.target}
     vocabularies = {side: export_vocabulary(tokenizer) for side, tokenizer in sides.items()}
     orders = {side: vocabulary.order for side, vocabulary in vocabularies.items()}
     _check_start(model.weights)
-    _check_positions(model.weights)
     tensors: Mapping[str, MarianTensor] = tensor_table(network).write(model.weights, orders=orders)
     if model.compute_type == "int8":
         tensors = _quantized(model, network, tensors)
@@ -76,16 +76,6 @@ def _check_start(weights: Mapping[str, np.ndarray]) -> None:
         raise ConfigError(
             "model.start_embedding = learned: the decoder starts from an embedding that was trained, and Marian's from "
             "zero. Train with the preset student-tiny, or with --set model.start_embedding=zero."
-        )
-
-
-def _check_positions(weights: Mapping[str, np.ndarray]) -> None:
-    """Raise ConfigError if the trained positions of both sides differ: Marian has one table."""
-    tables = [weights[name] for name in weights if name.endswith("_embedding.positions.table.weight")]
-    if any(not np.array_equal(table, tables[0]) for table in tables[1:]):
-        raise ConfigError(
-            "model.positions.kind = learned: source and target have different positions, and one table in Marian. "
-            "Train with sinusoidal positions."
         )
 
 
@@ -117,7 +107,7 @@ def _quantized(
         )
     multipliers = _document(model, "multipliers")
     recorded: Mapping[str, float] = multipliers.get("matrices", {})
-    matrices = [name for name, array in tensors.items() if len(array) > 1 and name != POSITIONS]
+    matrices = [name for name, array in tensors.items() if len(array) > 1]
     unchanged = all(
         name in recorded
         and np.float32(recorded[name]) == np.float32(quantize(tensors[name], recorded[name]).multiplier)
