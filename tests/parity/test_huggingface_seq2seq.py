@@ -1,5 +1,6 @@
 """Encoder-decoder models of transformers, imported: the same logits, tokens and tensors."""
 
+import json
 import re
 import warnings
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from dragoman.inference.backends.torch_backend import TorchBackend
 from dragoman.inference.scheduler import Request, run_requests
@@ -80,6 +82,22 @@ def test_exported_tokenizer_equals_the_original(imported: tuple[Path, ImportedMo
     before, after = (transformers.AutoTokenizer.from_pretrained(one) for one in (folder, tmp_path))
     for text in sentences(9, seed=4):
         assert after(text)["input_ids"] == before(text)["input_ids"]
+
+
+def test_layout_of_madlad_is_read(tmp_path: Path) -> None:
+    """MADLAD names the shared embedding after the decoder, and has a projection of its own."""
+    WRITERS["t5_v1_1"](tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["decoder.embed_tokens.weight"] = tensors.pop("shared.weight")
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((tmp_path / "config.json").read_text()) | {"tie_word_embeddings": False}
+    del config["scale_decoder_outputs"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = read(tmp_path, ImportOptions())
+    assert model.network.tie_embeddings == "none"
+    found = check_logits(model)
+    assert found is not None
+    assert found.max_difference < 1e-4
 
 
 def test_half_precision_comes_back_unchanged(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ T5 has no scale in its attention scores, root-mean-square norms before each subl
 that the layers of a stack share. Version 1.0 ties the output projection to the embedding and divides hidden states by
 $\\sqrt{d}$ before it; version 1.1 has an output projection of its own and gated feed-forward networks.
 
-Files are told apart by their tensors: transformers 5 writes `tie_word_embeddings: true` for both versions, next to
+The tensors of a file decide: transformers 5 writes `tie_word_embeddings: true` for both versions, next to
 `scale_decoder_outputs`. Source: `modeling_t5.py` of transformers 5.
 """
 
