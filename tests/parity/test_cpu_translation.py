@@ -26,6 +26,7 @@ MODELS = {
     "as nowadays": {"norm": "rms", "gated": True, "activation": "silu", "positions": {"kind": "rotary"}, "bias": False},
     "learned places": {"positions": {"kind": "learned", "max_length": 19}, "num_kv_heads": 1},
     "biases of distances": {"positions": {"kind": "alibi"}, "decoder_layers": 2},
+    "recurrent decoder": {"decoder_layer": "ssru", "decoder_layers": 2, "norm_position": "post", "norm_epsilon": 1e-6},
 }
 SETTINGS = [
     DecodingConfig(beam_size=1),
