@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from dragoman.config_errors import describe_rule
 from dragoman.errors import ConfigError, DataError, shorten
+from dragoman.interop.plain_settings import plain_value
 from dragoman.models.config import EncoderDecoderConfig
 
 ACTIVATIONS: Final = {
@@ -142,10 +143,10 @@ def _unsupported(settings: CheckpointSettings, name: str, value: Any, reason: st
 
 def _config_groups(tree: Any) -> list[dict[str, Any]]:
     """Return the groups of settings of a `cfg`, the model first."""
-    groups = _as_mapping(tree)
+    groups = tree if isinstance(tree, Mapping) else {}
     return [_as_mapping(groups.get(name)) for name in ("model", "task", "generation", "common") if name in groups]
 
 
 def _as_mapping(tree: Any) -> dict[str, Any]:
     found = vars(tree) if isinstance(tree, argparse.Namespace) else tree
-    return {str(name): value for name, value in found.items()} if isinstance(found, Mapping) else {}
+    return {str(name): plain_value(value) for name, value in found.items()} if isinstance(found, Mapping) else {}

@@ -37,7 +37,7 @@ def read_network(folder: ModelFolder, names: Collection[str], *, needs_output_bi
     if scales[0] != scales[1]:
         raise _unsupported(folder, ("model", "decoder", "embeddings", "scale"), scales[1])
     has_final_norm = "encoder.layer_norm.weight" in names
-    activation = folder.get("model", "encoder", "activation", default="relu")
+    activation = str(folder.get("model", "encoder", "activation", default="relu"))
     tied, shared = (
         folder.get("model", "tied_softmax", default=False),
         folder.get("model", "tied_embeddings", default=False),

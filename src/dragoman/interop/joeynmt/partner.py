@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from dragoman.data.tokenizers import ImportedTokenizer, ImportedTokenizerConfig, Tokenizer
 from dragoman.decoding.config import DecodingConfig
@@ -10,6 +10,7 @@ from dragoman.errors import ConfigError, DragomanError, shorten
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
 from dragoman.interop.joeynmt.model_folder import CONFIG_FILE, ModelFolder, Side
 from dragoman.interop.joeynmt.network import read_network, tensor_table
+from dragoman.interop.plain_settings import plain_tree
 from dragoman.interop.torch_files import TORCH_FILES, float_arrays, read_torch_file
 from dragoman.interop.vocabulary_order import VocabularyOrder
 from dragoman.interop.word_vocabulary import (
@@ -63,7 +64,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
             version=str(folder.get("joeynmt_version")) if folder.get("joeynmt_version") is not None else None,
             orders=orders,
             files=(path, folder.path / CONFIG_FILE, *vocabularies, *files),
-            documents={CONFIG_FILE: {"model": _plain(folder.get("model")), "data": _plain(folder.get("data"))}},
+            documents={CONFIG_FILE: {"model": plain_tree(folder.get("model")), "data": plain_tree(folder.get("data"))}},
             number_formats=formats,
         ),
         tensors=account,
@@ -96,7 +97,7 @@ def _side(
 ) -> tuple[ImportedTokenizer, tuple[Path, ...]]:
     """Return the tokenizer of a side. Raises ConfigError if dragoman does not split its texts."""
     level, lowercase = folder.side(side, "level", "word"), bool(folder.side(side, "lowercase", False))
-    settings = folder.side(side, "tokenizer_cfg", {})
+    settings = _tokenizer_settings(folder, side)
     kind = folder.side(side, "tokenizer_type", "sentencepiece" if "model_file" in settings else "subword-nmt")
     ids = order.foreign_ids.tolist()
     where = f"{folder.path / CONFIG_FILE}: data.{side}"
@@ -116,6 +117,11 @@ def _side(
     )
 
 
+def _tokenizer_settings(folder: ModelFolder, side: Side) -> Mapping[str, Any]:
+    settings = folder.side(side, "tokenizer_cfg", {})
+    return settings if isinstance(settings, Mapping) else {}
+
+
 def _decoding(folder: ModelFolder) -> DecodingConfig:
     """Return the search of the settings, whose length penalty is that of GNMT."""
     beam, alpha = folder.get("testing", "beam_size", default=1), folder.get("testing", "beam_alpha", default=-1)
@@ -127,18 +133,9 @@ def _decoding(folder: ModelFolder) -> DecodingConfig:
 
 def _notes(folder: ModelFolder) -> list[str]:
     """Return what a user has to do to a text that the model was not trained on as it is."""
-    notes, settings = [], [folder.side(side, "tokenizer_cfg", {}) for side in ("src", "trg")]
-    if any(isinstance(one, Mapping) and one.get("pretokenizer", "none") != "none" for one in settings):
+    notes, sides = list[str](), get_args(Side)
+    if any(_tokenizer_settings(folder, side).get("pretokenizer", "none") != "none" for side in sides):
         notes.append("it was trained on text that was split into words before: split yours alike, and join outputs")
     if folder.side("src", "normalize", False):
         notes.append("it was trained on text that JoeyNMT had normalized (NFKC, plain quotation marks): do the same")
     return notes
-
-
-def _plain(tree: Any) -> Any:
-    """Return settings as JSON, dates and other values of YAML as texts."""
-    if isinstance(tree, Mapping):
-        return {str(key): _plain(value) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [_plain(value) for value in tree]
-    return tree if isinstance(tree, str | int | float | bool | None) else str(tree)
