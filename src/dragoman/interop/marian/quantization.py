@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dragoman.array_types import Float32
+from dragoman.errors import DataError, shorten_text
 from dragoman.interop.marian.binary_format import Int8Matrix, MarianTensor, MarianTensors
 
 MULTIPLIER_SUFFIX: Final = "_QuantMultA"
@@ -21,12 +22,17 @@ _LARGEST: Final = 127
 _DEVIATIONS: Final = 1.1
 
 
-def read_multipliers(tensors: MarianTensors) -> dict[str, dict[str, float]]:
-    """Return the multipliers of all matrices, and those of all activations, by the name of their tensor."""
+def read_multipliers(tensors: MarianTensors, *, where: str) -> dict[str, dict[str, float]]:
+    """Return the multipliers of all matrices, and those of all activations, by the name of their tensor.
+
+    Raises DataError if a multiplier of activations is not positive or not finite.
+    """
     matrices = {name: one.multiplier for name, one in tensors.items() if isinstance(one, Int8Matrix)}
     activations = {
         name: float(to_floats(one).reshape(-1)[0]) for name, one in tensors.items() if name.endswith(MULTIPLIER_SUFFIX)
     }
+    if wrong := [name for name, value in activations.items() if not 0 < value < float("inf")]:
+        raise DataError(f"{where}: {shorten_text(wrong[0])} is no positive number. Get the file again.")
     return {"matrices": matrices, "activations": activations}
 
 

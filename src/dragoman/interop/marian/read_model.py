@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,8 +50,8 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
     shared = network.tie_embeddings == "all"
     documents = {
         "settings": {"text": text},
-        "decoder": dict(files.decoder),
-        "multipliers": read_multipliers(tensors),
+        "decoder": {key: value for key, value in files.decoder.items() if _is_plain(key) and _is_plain(value)},
+        "multipliers": read_multipliers(tensors, where=where),
     }
     return ImportedModel(
         task="translation",
@@ -69,6 +70,13 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
         decoding=_decoding(files.decoder),
         shortlist=_shortlist(files, orders, shared=shared),
     )
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether JSON has a value of a configuration; it has no dates and no infinity."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value))
 
 
 def _vocabularies(

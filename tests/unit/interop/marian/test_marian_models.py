@@ -282,3 +282,22 @@ def test_fine_tuned_import_is_exported_with_new_multipliers(tmp_path: Path) -> N
     assert isinstance(old, np.ndarray)
     assert isinstance(new, np.ndarray)
     assert old.item() != new.item()
+
+
+def test_multipliers_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    write(student(compute_type="int8"), tmp_path)
+    tensors = read_binary(tmp_path / "model.intgemm8.bin")
+    write_binary(
+        tmp_path / "model.intgemm8.bin", {**tensors, "none_QuantMultA": np.full((1, 1), np.nan, dtype=np.float32)}
+    )
+    with pytest.raises(DataError, match="no positive number"):
+        read(tmp_path, ImportOptions())
+
+
+def test_decoder_settings_that_json_lacks_are_left_out(tmp_path: Path) -> None:
+    write(student(), tmp_path)
+    with (tmp_path / "decoder.yml").open("a", encoding="utf-8") as file:
+        file.write("trained: 2026-01-31\nlimit: .inf\n7: seven\n")
+    found = read(tmp_path, ImportOptions()).origin.documents["decoder"]
+    assert found.keys().isdisjoint({"trained", "limit"})
+    assert found["models"] == ["model.float32.bin"]
