@@ -94,6 +94,7 @@ def write_translator(
     if tie:
         spec.decoder.embeddings.weight = spec.encoder.embeddings[0].weight
         spec.decoder.projection.weight = spec.encoder.embeddings[0].weight
+    spec.decoder.projection.bias[:2] = -1e4  # padding and begin symbol, which dragoman never writes
     for name, value in attributes.items():
         setattr(spec.decoder, name, value)
     spec.encoder.scale_embeddings = spec.decoder.scale_embeddings

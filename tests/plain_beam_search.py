@@ -64,6 +64,8 @@ def advance(sentence: Sentence, log_probs: Tensor, *, settings: DecodingConfig) 
     forbidden = {PAD, BOS}
     forbidden |= set() if settings.allow_unk else {UNK}
     forbidden |= {EOS} if age < settings.min_length else set()
+    if settings.renormalize and age < settings.min_length:
+        log_probs = log_probs.index_fill(1, torch.tensor([EOS], device=log_probs.device), -torch.inf).log_softmax(dim=1)
     values, tokens = log_probs.topk(min(2 * settings.beam_size + len(forbidden), log_probs.shape[1]))
     candidates = [
         (-(prefix.log_prob + value), token, parent, Prefix((*prefix.tokens, token), (*prefix.log_probs, value)))

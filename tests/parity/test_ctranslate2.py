@@ -111,6 +111,23 @@ def test_translators_equal_ctranslate2(name, tmp_path):
         assert one.scores == pytest.approx(other.scores, abs=CLOSE)
 
 
+@pytest.mark.filterwarnings("ignore:.*cut off at their length limit")
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_searches_with_default_settings_are_equal(beam_size, tmp_path):
+    folder = write_translator(tmp_path / "model", config={"add_source_eos": True})
+    translator = dragoman.import_model(folder, tmp_path / "run").load()
+    judge = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+    texts = [" ".join(WORDS[5 + place : 8 + 2 * place]) for place in range(9)]
+    for length_penalty in (0.3, 1.0):
+        shared = {"beam_size": beam_size, "length_penalty": length_penalty}
+        ours = translator.translate(texts, n_best=beam_size, max_length=7, **shared)
+        options = {"num_hypotheses": beam_size, "return_scores": True, "max_decoding_length": 7}
+        theirs = judge.translate_batch([text.split() for text in texts], **shared, **options)
+        for found, expected in zip(ours, theirs, strict=True):
+            assert [one.text.split() for one in found] == expected.hypotheses
+            assert [one.score for one in found] == pytest.approx(expected.scores, abs=CLOSE)
+
+
 @pytest.mark.parametrize("name", GENERATORS)
 def test_generators_equal_ctranslate2(name, tmp_path):
     model = import_folder(write_generator(tmp_path / "model", **GENERATORS[name]))
@@ -176,8 +193,8 @@ def test_lists_of_transliterations_equal_ctranslate2(suffix, tmp_path):
     letters = (folder / "source_vocabulary.txt").read_text(encoding="utf-8").split()[3:]
     words = ["محمد", "كتاب", "القاهرة", "عبدالله", "شوكولاتة", "a"]
     words += ["".join(generator.choice(letters, generator.integers(1, 11))) for _ in range(40)]
-    found = translator.translate(words, beam_size=4, n_best=4, min_length=0)
-    options = {"beam_size": 4, "num_hypotheses": 4, "return_scores": True, "min_decoding_length": 0}
+    found = translator.translate(words, beam_size=4, n_best=4)
+    options = {"beam_size": 4, "num_hypotheses": 4, "return_scores": True}
     for word, ours, theirs in zip(words, found, judge.translate_batch(list(map(list, words)), **options), strict=True):
         assert [one.text for one in ours] == ["".join(tokens) for tokens in theirs.hypotheses], word
         assert [one.score for one in ours] == pytest.approx(theirs.scores, abs=CLOSE), word

@@ -77,6 +77,7 @@ DECODING = (
     "max_length",
     "max_length_ratio",
     "allow_unk",
+    "renormalize",
     "early_stopping",
     "cut_off",
 )

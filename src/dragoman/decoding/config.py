@@ -79,6 +79,11 @@ class DecodingConfig(_StrictConfig):
     max_length_ratio: Real = Field(default=2.0, ge=0, description="most output tokens per source token")
     max_length_offset: int = Field(default=20, ge=0, description="added to max_length_ratio times the source length")
     allow_unk: bool = Field(default=True, description="allow the unknown symbol in outputs")
+    renormalize: bool = Field(
+        default=False,
+        description="before min_length, divide the probability of the end symbol among the other tokens, as in "
+        "CTranslate2, instead of leaving their probabilities alone",
+    )
     early_stopping: bool = Field(
         default=True,
         description="stop when beam_size hypotheses are finished; false: only when, besides, no open one would score "

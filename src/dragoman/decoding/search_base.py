@@ -14,6 +14,8 @@ from dragoman.models.protocols import Backend, LastTokens, M, S, TopK
 from dragoman.models.special_symbols import BOS, EOS, PAD, UNK
 
 NEG_INF = np.float32(-math.inf)
+_WHOLE = 2**30
+"""Number of tokens that is larger than any vocabulary, which backends return whole."""
 
 
 class RowBatch:
@@ -102,6 +104,8 @@ def _free_tokens(
     config: DecodingConfig,
 ) -> TopK[S]:
     least = config.min_length
+    if config.renormalize and least and int(lengths.min()) < least:
+        return _renormalized_tokens(model, tokens, memory, state, k=k, lengths=lengths, config=config)
     longest = int(lengths.max()) if least else 0
     suppressed = suppressed_tokens(longest, min_length=least, allow_unk=config.allow_unk)
     if longest < least or lengths.min() >= least:
@@ -111,3 +115,28 @@ def _free_tokens(
     order = np.argsort(too_short, axis=-1, kind="stable")[..., :k]
     log_probs = np.where(too_short, NEG_INF, log_probs)
     return np.take_along_axis(log_probs, order, axis=-1), np.take_along_axis(ids, order, axis=-1), state
+
+
+def _renormalized_tokens(
+    model: Backend[M, S],
+    tokens: LastTokens,
+    memory: M,
+    state: S,
+    *,
+    k: int,
+    lengths: Int[np.ndarray, " batch"],
+    config: DecodingConfig,
+) -> TopK[S]:
+    """Return the best next tokens; those of short hypotheses divide the probability of the end symbol among them."""
+    log_probs, ids, state = model.top_k(tokens, memory, state, k=_WHOLE)
+    is_short = (lengths < config.min_length)[:, None, None]
+    ends = (ids == EOS) & is_short
+    others = np.where(ends, NEG_INF, log_probs).astype(np.float64)
+    total = np.exp(others).sum(axis=-1, keepdims=True)
+    normalizer = np.log(np.where(is_short & (total > 0), total, 1.0))
+    suppressed = suppressed_tokens(config.min_length, min_length=config.min_length, allow_unk=config.allow_unk)
+    forbidden = ends | np.isin(ids, suppressed)
+    shared = np.where(forbidden, NEG_INF, others - normalizer)
+    order = np.argsort(forbidden, axis=-1, kind="stable")[..., :k]
+    best = np.take_along_axis(shared, order, axis=-1).astype(np.float32)
+    return best, np.take_along_axis(ids, order, axis=-1), state

@@ -78,6 +78,7 @@ class DecodingOptions(TypedDict, total=False):
     max_length_ratio: float | None
     max_length_offset: int | None
     allow_unk: bool | None
+    renormalize: bool | None
     early_stopping: bool | None
     cut_off: CutOff | None
 

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.data.tokenizers.prefixes import Language, Prefixes
-from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DataError, RunError, shorten
 from dragoman.interop.ctranslate2 import read_model, write_model
 from dragoman.interop.ctranslate2.model_file import FILE_NAME
@@ -32,9 +31,7 @@ FORMAT: Final = "argos"
 SUFFIX: Final = ".argosmodel"
 METADATA: Final = "metadata.json"
 SENTENCEPIECE: Final = "sentencepiece.model"
-DECODING: Final = DecodingConfig(
-    beam_size=4, length_penalty=0.2, min_length=1, max_length=255, max_length_ratio=0, max_length_offset=255
-)
+DECODING: Final = read_model.DECODING.model_copy(update={"beam_size": 4, "length_penalty": 0.2})
 """Search of Argos Translate."""
 MAX_MEMBERS, MAX_BYTES, MAX_RATIO = 10_000, 2**34, 100
 """Bounds of an archive: members, bytes after decompression, and their ratio to the bytes of the archive."""

@@ -41,8 +41,16 @@ CONFIG_NAME: Final = "config.json"
 FORMAT: Final = "ctranslate2"
 MAX_INPUT = 1024
 """Source tokens after which CTranslate2 cuts a text unless told otherwise."""
-DECODING: Final = DecodingConfig(beam_size=2, min_length=1, max_length=255, max_length_ratio=0, max_length_offset=255)
-"""CTranslate2's own defaults; its limit of 256 counts the end symbol."""
+DECODING: Final = DecodingConfig(
+    beam_size=2,
+    min_length=1,
+    renormalize=True,
+    max_length=256,
+    max_length_ratio=0,
+    max_length_offset=256,
+    cut_off="ranked",
+)
+"""CTranslate2's own defaults."""
 _CONFIG = FileKind(16 * MEBIBYTE, "convert the model again with CTranslate2")
 _VOCABULARIES: Final = {
     "source": ("shared_vocabulary", "source_vocabulary", "source_1_vocabulary"),
