@@ -109,6 +109,12 @@ def _orders(config: ForeignConfig, symbols: Symbols, tokenizer: ForeignTokenizer
     target_size = config.size("decoder_vocab_size", size)
     unk = tokenizer.symbol("unk_token", tokenizer.target, "<unk>")
     target = VocabularyOrder(size if is_shared else target_size, symbols.pad, unk, symbols.start, symbols.eos)
+    for index in symbols.first:
+        if not 0 <= index < target.size:
+            raise DataError(
+                f"{config.path.parent}: forced_bos_token_id = {index} is none of {target.size:,} symbols. "
+                "Download the model again."
+            )
     for side, rows in ((tokenizer.source, size), (tokenizer.target, target.size)):
         check_ids(config, side, rows)
     if is_shared:
