@@ -258,8 +258,10 @@ def run_requests(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each request of one configuration.
 
-    Requests run by continuous batching where the backend supports it, otherwise in batches of similar length.
+    Several requests run by continuous batching where the backend supports it, otherwise in batches of similar length.
     """
+    if len(requests) == 1:
+        return search_requests(backend, requests, turn=turn)
     if backend.continuous_batching:
         scheduler = Scheduler(backend, max_tokens=batch_tokens)
         jobs = ([request] for request in requests)
