@@ -369,7 +369,7 @@ CASES = {
     "train --source missing.en --target missing.de --out new --init-from lm": ("lm",),
     "train --text missing.txt --out new --set training.sed=1": ("training.sed",),
     "train --text missing.txt --out new --set metrics=[]": ("metrics",),
-    "train --text missing.txt --out new --init-from lm": ("--init-from",),
+    "train --text missing.txt --out new --init-from lm": ("missing.txt",),
     "train typo.yaml --out new": ("typo.yaml", "training.sed"),
     "train list.yaml --out new": ("list.yaml", "mapping"),
     "train broken.yaml --out new": ("broken.yaml", "YAML"),
