@@ -21,6 +21,8 @@ PromptFile = Annotated[
     str | None, typer.Option("--input", "-i", help="File of prompts, one per line; - is standard input.")
 ]
 Stop = Annotated[list[str] | None, typer.Option(help="Stop string; the text ends before it (repeatable).")]
+ChatFlag = Annotated[bool, typer.Option("--chat", help="Answer each prompt by the chat template of the model.")]
+System = Annotated[str | None, typer.Option(help="System message that precedes the message of a chat.")]
 StreamFlag = Annotated[bool | None, typer.Option(help="Print tokens as they come.", show_default="on a terminal")]
 FILTERS = ("top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "no_repeat_ngram_size")
 SEARCH = ("beam_size", "length_penalty", "length_penalty_kind")
@@ -39,6 +41,8 @@ def generate(
     sampling: dict[str, Any],
     search: dict[str, Any],
     stop: Stop = None,
+    chat: ChatFlag = False,
+    system: System = None,
     n_best: Annotated[int, typer.Option(min=1, max=MAX_BEAM_SIZE, help="Texts per prompt.")] = 1,
     echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before the generated text.")] = False,
     stream: StreamFlag = None,
@@ -52,6 +56,8 @@ def generate(
     from dragoman.inference import Generator
 
     config = _generation_config(sampling, search, n_best)
+    if not chat:
+        options.refuse({"system": system}, "without --chat")
     if input_ is not None:
         options.refuse({"prompt": prompt}, "with --input, which contains the prompts")
     if format_ == "jsonl":
@@ -60,11 +66,14 @@ def generate(
     is_streamed = _is_streamed(stream, is_single=is_single, output=output, format_=format_)
     generator = load_as(Generator, run, **loading)
     limits: dict[str, Any] = {"max_new_tokens": max_new_tokens, "stop": stop or []}
-    if is_streamed and isinstance(config, SamplingConfig):
-        _print_pieces(generator, prompt or "", config, echo=echo, **limits)
-        return
+    if chat:
+        limits["stop"] = [*generator.chat_stop, *limits["stop"]]
     warnings = ReadWarnings()
     prompts = iter([prompt or ""]) if input_ is None else text_io.read_input(input_, warnings)
+    prompts = (_chat_prompt(generator, one, system) for one in prompts) if chat else prompts
+    if is_streamed and isinstance(config, SamplingConfig):
+        _print_pieces(generator, next(iter(prompts)), config, echo=echo, **limits)
+        return
     if text_io.is_typed(input_):
         limits["chunk"] = 1
     num_samples = n_best if isinstance(config, SamplingConfig) else 1
@@ -72,6 +81,14 @@ def generate(
     texts = ("\n".join(f"{one.prompt if echo else ''}{one.text}" for one in completions) for completions in found)
     lines = text_io.json_records(map(_record, found)) if format_ == "jsonl" else texts
     text_io.write_lines(lines, output, warnings, unit="prompts")
+
+
+def _chat_prompt(generator: Generator, text: str, system: str | None) -> str:
+    """Return the prompt for the answer to a message."""
+    from dragoman.inference import Message
+
+    first = [] if system is None else [Message("system", system)]
+    return generator.chat_prompt([*first, Message("user", text)])
 
 
 def _generation_config(

@@ -319,12 +319,16 @@ class Generator:
 
     def _conversation(self, messages: Sequence[Message | MessageDict], options: GenerationOptions) -> str:
         """Return the prompt of a conversation, and add the beginning of the next turn to the stop strings."""
-        if self.template is None:
-            raise ConfigError("this model was trained without a chat template; use generate with a prompt")
-        ends = () if self.pairs else filter(self._can_generate, self.template.stop)
-        given = options.get("stop")
-        options["stop"] = [*ends, *one_or_more_texts(() if given is None else given, name="stop")]
-        return self.chat_prompt(messages)
+        prompt, given = self.chat_prompt(messages), options.get("stop")
+        options["stop"] = [*self.chat_stop, *one_or_more_texts(() if given is None else given, name="stop")]
+        return prompt
+
+    @property
+    def chat_stop(self) -> tuple[str, ...]:
+        """Stop strings of an answer in a chat: the ends of turns that the model writes as text."""
+        if self.template is None or self.pairs:
+            return ()
+        return tuple(filter(self._can_generate, self.template.stop))
 
     def chat_prompt(self, messages: Sequence[Message | MessageDict]) -> str:
         """Return the prompt for the assistant's answer to a conversation, by the chat template of the model.

@@ -63,7 +63,7 @@ def convert_chat_template(source: str | None, special: Mapping[str, str], *, has
 
 
 def render(source: str, special: Mapping[str, str], conversations: Iterable[Conversation]) -> list[str | None] | None:
-    """Render conversations by a Jinja template in a process; None for those that it refuses, or if it fails."""
+    """Render conversations by a Jinja template in a process; None if it fails, or where it refuses one of them."""
     tree = {
         "template": source,
         "special": dict(special),

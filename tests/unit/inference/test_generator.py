@@ -257,6 +257,7 @@ def test_chat_stops_at_the_end_of_the_turn(characters):
     talk = [Message("user", "two cats"), Message("assistant", "a cat"), Message("user", "dogs")]
     written = "Q: two cats\nA: a cat\nQ: dogs\nA: "
     goes_on = fake(characters, template=template, end_bias=-30.0)
+    assert goes_on.chat_stop == ("\n", "Q: ")
     answer = goes_on.chat(talk, CHANCE, max_new_tokens=80)
     assert answer == goes_on.generate([written], CHANCE, max_new_tokens=80, stop=["\n", "Q: "])[0]
     assert answer.finish_reason == "stop"
