@@ -110,10 +110,11 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 
 
 def randomized(model: Any) -> Any:
-    """Add noise to all parameters, which begin with zeros and ones in part."""
+    """Draw all matrices, and add noise to all vectors, which begin with zeros and ones."""
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in model.parameters():
+            parameter.mul_(float(parameter.ndim == 1))
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
         model.get_output_embeddings().weight[model.config.eos_token_id].mul_(2.0)
     model.generation_config.update(do_sample=False)
