@@ -7,7 +7,8 @@ from typing import Final
 
 from dragoman.errors import ConfigError, DataError, nearest, shorten
 from dragoman.interop.huggingface.decoder_only import read_decoder
-from dragoman.interop.huggingface.families import bart, gpt2, llama, t5
+from dragoman.interop.huggingface.encoder_only import read_encoder
+from dragoman.interop.huggingface.families import bart, bert, gpt2, llama, t5
 from dragoman.interop.huggingface.foreign_config import CONFIG_FILE, JSON_FILES, ForeignConfig, read_config
 from dragoman.interop.huggingface.seq2seq import read_seq2seq
 from dragoman.interop.imported_model import ImportedModel, ImportOptions
@@ -17,6 +18,7 @@ Reader = Callable[[ForeignConfig, ImportOptions], ImportedModel]
 READERS: Final[Mapping[str, Reader]] = {
     **{family.name: partial(read_seq2seq, family) for family in (*bart.FAMILIES, *t5.FAMILIES)},
     **{family.name: partial(read_decoder, family) for family in (*gpt2.FAMILIES, *llama.FAMILIES)},
+    **{family.name: partial(read_encoder, family) for family in bert.FAMILIES},
 }
 """Function that reads a model by the `model_type` of its configuration."""
 

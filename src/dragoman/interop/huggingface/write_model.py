@@ -16,19 +16,22 @@ from dragoman.atomic_files import write_atomically
 from dragoman.data.tokenizers import ImportedTokenizer
 from dragoman.errors import ConfigError, DataError
 from dragoman.interop.huggingface.decoder_only import DecoderFamily
-from dragoman.interop.huggingface.families import bart, gpt2, llama, t5
+from dragoman.interop.huggingface.encoder_only import EncoderFamily
+from dragoman.interop.huggingface.families import bart, bert, gpt2, llama, t5
 from dragoman.interop.huggingface.foreign_config import CONFIG_FILE
 from dragoman.interop.huggingface.seq2seq import FORMAT, SILENCED, Seq2SeqFamily
 from dragoman.interop.huggingface.tokenizer_files import TOKENIZER_FILE
 from dragoman.interop.huggingface.trained_model import choose_family, documents, position_tables, tokenizer_json
 from dragoman.interop.imported_model import ExportedModel, Origin
 from dragoman.interop.tensor_names import TensorTable
-from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
 
 WEIGHTS_FILE: Final = "model.safetensors"
 OWN_DOCUMENT: Final = "dragoman"
 """Record of the import among the documents of an origin, which is no file."""
 _LANGUAGE = re.compile("__[a-z]{2,3}__")
+_Network = EncoderDecoderConfig | DecoderOnlyConfig | EncoderOnlyConfig
+_Family = Seq2SeqFamily | DecoderFamily | EncoderFamily
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
@@ -38,15 +41,15 @@ def write(model: ExportedModel, folder: Path) -> None:
     if model.compute_type != "float32":
         raise ConfigError(f"compute_type = {model.compute_type} is for other formats. Leave it out.")
     is_back = model.origin is not None and model.origin.format == FORMAT
-    if is_back and isinstance(network, EncoderDecoderConfig | DecoderOnlyConfig):
+    if is_back and isinstance(network, _Network):
         assert model.origin is not None, "checked"
         _write_imported(model, model.origin, network, folder)
     elif isinstance(network, EncoderDecoderConfig):
         _write_trained(model, network, folder)
     else:
         raise ConfigError(
-            f"{model.name}: is neither a Transformer of translation nor a language model that was imported from "
-            "Hugging Face, which this format writes. Export it to another format."
+            f"{model.name}: is neither a Transformer of translation nor a model that was imported from Hugging Face, "
+            "which this format writes. Export it to another format."
         )
 
 
@@ -62,9 +65,7 @@ def _write_trained(model: ExportedModel, network: EncoderDecoderConfig, folder: 
     write_atomically(folder / WEIGHTS_FILE, save(arrays, metadata={"format": "pt"}))
 
 
-def _write_imported(
-    model: ExportedModel, origin: Origin, network: EncoderDecoderConfig | DecoderOnlyConfig, folder: Path
-) -> None:
+def _write_imported(model: ExportedModel, origin: Origin, network: _Network, folder: Path) -> None:
     """Write an imported model with the files that it came from."""
     family = _family(origin)
     weights = _with_biases(model.weights, origin)
@@ -72,19 +73,23 @@ def _write_imported(
     tensors, dtype = _in_format(table.write(weights, orders=origin.orders), origin)
     for name, tree in origin.documents.items():
         if name != OWN_DOCUMENT:
-            changes = {"architectures": [family.model_class], "dtype": dtype} if name == CONFIG_FILE else {}
+            changes = {"architectures": [_model_class(family, network)], "dtype": dtype} if name == CONFIG_FILE else {}
             _write_json(folder / _checked_name(name), {**tree, **changes})
     _write_tokenizer(model, family, folder)
     write_atomically(folder / WEIGHTS_FILE, save(tensors, metadata={"format": "pt"}))
 
 
-def _family(origin: Origin) -> Seq2SeqFamily | DecoderFamily:
-    families: tuple[Seq2SeqFamily | DecoderFamily, ...] = (
-        *bart.FAMILIES,
-        *t5.FAMILIES,
-        *gpt2.FAMILIES,
-        *llama.FAMILIES,
-    )
+def _model_class(family: _Family, network: _Network) -> str:
+    """Return the class of transformers that loads the model."""
+    if isinstance(family, EncoderFamily):
+        assert isinstance(network, EncoderOnlyConfig), "the network of the family"
+        return family.model_class(network)
+    return family.model_class
+
+
+def _family(origin: Origin) -> _Family:
+    modules = (bart, t5, gpt2, llama, bert)
+    families: list[_Family] = [family for module in modules for family in module.FAMILIES]
     found = {family.name: family for family in families}
     if origin.family not in found:
         raise ConfigError(f"Models of the family {origin.family} cannot be written. Export it to another format.")
@@ -122,7 +127,7 @@ def _in_format(tensors: Mapping[str, np.ndarray], origin: Origin) -> tuple[dict[
     return full, "float32"
 
 
-def _write_tokenizer(model: ExportedModel, family: Seq2SeqFamily | DecoderFamily, folder: Path) -> None:
+def _write_tokenizer(model: ExportedModel, family: _Family, folder: Path) -> None:
     """Write the tokenizer in the files that the family has."""
     source, target = (_library(side) for side in (model.tokenizer.source, model.tokenizer.target))
     if source["kind"] == "tokenizers":

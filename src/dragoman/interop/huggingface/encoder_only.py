@@ -1,0 +1,148 @@
+"""Reading of encoder-only models of Hugging Face: masked language models, and sentence encoders without a head."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
+from dragoman.errors import DataError
+from dragoman.interop.huggingface.checkpoint_files import read_weights
+from dragoman.interop.huggingface.foreign_config import ForeignConfig
+from dragoman.interop.huggingface.seq2seq import FORMAT, check_ids, read_documents
+from dragoman.interop.huggingface.tokenizer_files import ForeignTokenizer, read_tokenizer
+from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, Reference, network_shapes
+from dragoman.interop.tensor_names import TensorTable
+from dragoman.interop.vocabulary_order import NEVER, VocabularyOrder
+from dragoman.models.config import EncoderOnlyConfig, LearnedConfig
+
+_ROLES: Final = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+_OLD_NAMES: Final = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+"""Names of TensorFlow, which the first BERT models have."""
+
+
+@dataclass(frozen=True)
+class EncoderFamily:
+    """Family of encoder-only models: its configuration, its symbols and the names of its tensors."""
+
+    name: str
+    """`model_type` of its configuration."""
+    head_class: str
+    """Class of transformers that predicts masked tokens."""
+    base_class: str
+    """Class of transformers without a head."""
+    symbols: tuple[str, str, str, str, str]
+    """Symbols of padding, unknown text, begin, end and mask where no file names them."""
+    read_network: Callable[[str, ForeignConfig, Mapping[str, np.ndarray]], EncoderOnlyConfig]
+    tensor_table: Callable[[str, EncoderOnlyConfig], TensorTable]
+
+    def model_class(self, network: EncoderOnlyConfig) -> str:
+        """Return the class of transformers that computes and writes a network."""
+        return self.head_class if network.mlm_transform else self.base_class
+
+
+def read_encoder(family: EncoderFamily, config: ForeignConfig, options: ImportOptions) -> ImportedModel:
+    """Read a model. Raises DataError for damaged files and for keys and tensors without counterpart."""
+    folder = config.path.parent
+    weights, tokenizer = read_weights(folder), read_tokenizer(folder)
+    network = family.read_network(family.name, config, weights.tensors)
+    tensors = _todays_names(weights.tensors, prefix="" if network.mlm_transform else f"{family.name}.")
+    order = _order(family, config, tokenizer)
+    config.finish()
+    found, account = family.tensor_table(family.name, network).read(
+        tensors,
+        network_shapes(network, source_vocabulary=len(order), target_vocabulary=len(order)),
+        where=str(folder),
+        orders={"target": order},
+        allow_unused=options.allow_unused,
+    )
+    side = tokenizer.source.build(order.foreign_ids[:-1].tolist())  # the mask symbol follows the tokens
+    assert isinstance(network.positions, LearnedConfig), "the families have learned positions"
+    return ImportedModel(
+        task="masked_lm",
+        network=network,
+        weights=found,
+        tokenizer=Tokenizer(side, side, ImportedTokenizerConfig()),
+        origin=Origin(
+            format=FORMAT,
+            family=family.name,
+            version=config.tree.get("transformers_version"),
+            orders={"source": order, "target": order},
+            files=(*weights.files, *tokenizer.files, config.path),
+            documents=read_documents(folder),
+            number_formats=dict.fromkeys(tensors, weights.dtype) if weights.dtype != "float32" else {},
+        ),
+        tensors=account,
+        max_length=network.positions.max_length,
+        reference=_reference(family, network, folder, order),
+    )
+
+
+def _order(family: EncoderFamily, config: ForeignConfig, tokenizer: ForeignTokenizer) -> VocabularyOrder:
+    """Return the order of the vocabulary. Raises DataError if it lacks the symbols around a text, or the mask."""
+    size = config.size("vocab_size")
+    check_ids(config, tokenizer.source, size)
+    found = dict(zip(_ROLES, family.symbols, strict=True))
+    ids = {role: tokenizer.symbol(role, tokenizer.source, default) for role, default in found.items()}
+    for role in ("cls_token", "sep_token", "mask_token"):
+        if ids[role] is None:
+            raise DataError(f"{config.path.parent}: the tokenizer lacks the symbol {found[role]} ({role}). Add it.")
+    return VocabularyOrder(size, *(ids[role] for role in _ROLES))
+
+
+def _todays_names(tensors: Mapping[str, np.ndarray], *, prefix: str) -> dict[str, np.ndarray]:
+    """Return the tensors by today's names, and without the prefix."""
+
+    def renamed(name: str) -> str:
+        for old, new in _OLD_NAMES.items():
+            name = name.replace(old, new)
+        return name.removeprefix(prefix)
+
+    return {renamed(name): array for name, array in tensors.items()}
+
+
+def _reference(
+    family: EncoderFamily, network: EncoderOnlyConfig, folder: Path, order: VocabularyOrder
+) -> Reference | None:
+    """Return the logits of transformers, or None where it is not installed.
+
+    The logits of a model without a head are the products of its states and its embeddings.
+    """
+    if find_spec("transformers") is None:
+        return None
+    loaded: list[Any] = []
+
+    def logits(_: Sequence[int], target: Sequence[int]) -> np.ndarray:
+        if not loaded:
+            loaded.append(_load(family.model_class(network), folder))
+        model = loaded[0]
+        with torch.inference_mode():
+            output = model(torch.from_numpy(order.foreign_ids[list(target)])[None])
+            if not network.mlm_transform:
+                found = output.last_hidden_state @ model.get_input_embeddings().weight.T
+            else:
+                found = output.logits
+        ours = np.ascontiguousarray(order.reorder(np.ascontiguousarray(found[0].numpy().T)).T)
+        ours[:, sorted(order.silent_ids)] = NEVER
+        return ours
+
+    return Reference(f"transformers {version('transformers')}", logits)
+
+
+def _load(model_class: str, folder: Path) -> Any:
+    """Load a model with transformers in float32, from local files and without code of the model."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    return (
+        getattr(transformers, model_class)
+        .from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, dtype=torch.float32, attn_implementation="eager"
+        )
+        .eval()
+    )

