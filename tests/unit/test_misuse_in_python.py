@@ -135,7 +135,7 @@ CALLS = {
     "dragoman.export('translator', 'x', compute_type='int4')": "ConfigError: compute_type = 'int4' does not exist.",
     "dragoman.export('translator', 'x', source='a')": "ConfigError: source and target are the two sides of one corpus.",
     "dragoman.export('translator', 'x', source='a', target='b')": "ConfigError: source and target have no effect",
-    "sorted(dragoman.export('translator', 'exported').to_dict())": "result ['bytes', 'compute_type', 'path', ",
+    "sorted(dragoman.export('translator', 'exported').to_dict())": "result ['bytes', 'compute_type', 'format', ",
     "dragoman.load('nowhere')": "RunError: nowhere: is not a run folder",
     "dragoman.load('translator', 'cpu')": "TypeError: kind = 'cpu' is not a class that runs are loaded as.",
     "dragoman.load('translator', device='gpu')": "ConfigError: device = gpu: is not one of cpu, cuda, mps.",

@@ -239,13 +239,8 @@ def _without_spaces(text: str, span: Span) -> Span:
 
 
 def imported_to_json(tokenizer: ImportedTokenizer) -> dict[str, Any]:
-    """Return the JSON tree of an imported tokenizer; large JSON files are a text in it, which is read once."""
-    library = tokenizer.library
-    if isinstance(library, TokenizersLibrary):
-        stored: dict[str, Any] = {"kind": "tokenizers", "tokenizer": library.content}
-    else:
-        stored = library.to_json()
-    return {"order": list(tokenizer.order), "library": stored}
+    """Return the JSON tree of an imported tokenizer."""
+    return {"order": list(tokenizer.order), "library": tokenizer.library.to_json()}
 
 
 def imported_from_json(tree: Mapping[str, Any]) -> ImportedTokenizer:

@@ -80,7 +80,7 @@ class SentencePieceLibrary:
             if self._vocabulary is None:
                 return str(self._model.decode(list(ids)))
             text = str(self._model.decode([self.tokens[index] for index in ids]))
-            return text.replace(SPACE, " ").removeprefix(" ")  # pieces that the model itself does not have
+            return text.removeprefix(SPACE).replace(SPACE, " ")  # of pieces that the model itself does not have
 
     def readable(self, ids: Sequence[int]) -> list[str]:
         """Return the pieces of foreign ids."""

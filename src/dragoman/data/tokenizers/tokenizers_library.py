@@ -88,7 +88,7 @@ class TokenizersLibrary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON tree that the library is built from."""
-        return {"kind": "tokenizers", "tokenizer": json.loads(self.content)}
+        return {"kind": "tokenizers", "tokenizer": self.content}  # a text, whose parts are read once
 
 
 def _in_order(vocab: Mapping[str, int]) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Vocabularies and tokenizers of exported models: lists of tokens, SentencePiece models and `tokenizer.json`."""
 
 import base64
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
@@ -59,7 +58,7 @@ def _write(language: LanguageTokenizer, symbols: Mapping[str, str], folder: Path
         if tree["kind"] == "sentencepiece":
             write_atomically(folder / spm, base64.b64decode(tree["model"]))
         elif spm == "sentencepiece.model":
-            write_atomically(folder / "tokenizer.json", json.dumps(tree["tokenizer"], ensure_ascii=False) + "\n")
+            write_atomically(folder / "tokenizer.json", tree["tokenizer"])
     elif isinstance(language, SubwordTokenizer) and (content := sentencepiece_model(language, symbols)) is not None:
         write_atomically(folder / spm, content)
 

@@ -9,6 +9,7 @@
 | `spiece.model` | T5, Pegasus | those of the model, then `<extra_id_99>` to `<extra_id_0>` |
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -147,7 +148,7 @@ def _read_json(path: Path) -> tuple[TokenizerSide, tuple[Path, ...], Mapping[str
     content = TOKENIZER_FILES.read_bytes(path)
     library = tokenizer_from_json(content, order=[-1, -1, -1, -1]).library
     ids = {token: index for index, token in enumerate(library.tokens) if token}
-    tree = library.to_json()["tokenizer"]
+    tree = json.loads(library.to_json()["tokenizer"])
     return TokenizerSide(ids, lambda order: tokenizer_from_json(content, order=order)), (path,), tree
 
 

@@ -131,7 +131,7 @@ def _write_tokenizer(model: ExportedModel, family: _Family, folder: Path) -> Non
     """Write the tokenizer in the files that the family has."""
     source, target = (_library(side) for side in (model.tokenizer.source, model.tokenizer.target))
     if source["kind"] == "tokenizers":
-        _write_json(folder / TOKENIZER_FILE, source["tokenizer"])
+        write_atomically(folder / TOKENIZER_FILE, source["tokenizer"])
         return
     if family.name == "marian":
         is_shared = source["vocabulary"] == target["vocabulary"]
