@@ -76,6 +76,7 @@ a result returns the same objects. `line` is the number of the text, from 1.
 `score`, `log_prob`, `tokens`, `token_log_probs` |
 | `classify` | `line`, `label`, `probability`, `probabilities` by label, `truncated` |
 | `classify` (words) | `line`, `words`: a list of `word`, `label`, `probability`, `truncated` |
+| `embed` | `line`, `embedding`: a list of numbers |
 | `answer` | `line`, `answers`: a list, best first, of `text`, `start`, `end`, `score`, `probability`, \
 `no_answer`, `truncated` |
 | `score` | `line`, `log_prob`, `score`, `tokens` (their number), `token_log_probs` |

@@ -13,6 +13,7 @@ from dragoman import (
     ConfigError,
     DecodingConfig,
     DragomanError,
+    Embedder,
     Generator,
     QuestionAnswerer,
     RunError,
@@ -90,6 +91,8 @@ def describe(path: Path) -> str:
         case QuestionAnswerer():
             answer = model.answer("Who plays?", "Two dogs play.", dragoman.AnswerConfig())
             return "" if answer.no_answer else f"{answer.text} ({answer.probability:.0%})"
+        case Embedder():
+            return str(model.embed(["Two dogs play."]).shape)
 
 
 def evaluate(run: Path) -> float:

@@ -1,13 +1,17 @@
 """Encoder-only models of transformers, imported and written back: equal logits, tokens, and files."""
 
+import json
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import dragoman
 from dragoman.errors import DataError
 from dragoman.interop.huggingface.partner import read
 from dragoman.interop.huggingface.write_model import write
@@ -120,3 +124,96 @@ def test_minilm_states_equal_transformers() -> None:
     assert found is not None
     assert found.max_difference < 1e-4
     assert found.same_best == found.positions
+
+
+def write_sentence_settings(folder: Path, *, pooling: str, normalizes: bool, longest: int) -> None:
+    """Write the settings of sentence-transformers, as version 2 does."""
+    kinds = ["Transformer", "Pooling", "Normalize"][: 2 + normalizes]
+    places = ["", "1_Pooling", "2_Normalize"]
+    modules = [
+        {"idx": number, "name": str(number), "path": places[number], "type": f"sentence_transformers.models.{kind}"}
+        for number, kind in enumerate(kinds)
+    ]
+    modes = {f"pooling_mode_{name}": name == pooling for name in ("cls_token", "mean_tokens", "max_tokens")}
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    for name, tree in (
+        ("modules.json", modules),
+        ("1_Pooling/config.json", {"word_embedding_dimension": 36, **modes}),
+        ("sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False}),
+    ):
+        (folder / name).write_text(json.dumps(tree), encoding="utf-8")
+
+
+def reference_vectors(folder: Path, texts: list[str], *, first: bool, normalizes: bool, longest: int) -> np.ndarray:
+    """Return the vectors of transformers, one text at a time."""
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    vectors = []
+    for text in texts:
+        ids = tokenizer(text, truncation=True, max_length=longest, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            states = model(ids).last_hidden_state[0]
+        vector = states[0] if first else states.mean(dim=0)
+        vectors.append((vector / vector.norm() if normalizes else vector).numpy())
+    return np.stack(vectors)
+
+
+@pytest.mark.parametrize(("pooling", "normalizes"), [("mean_tokens", True), ("cls_token", False)])
+def test_sentence_vectors_equal_transformers(tmp_path: Path, pooling: str, normalizes: bool) -> None:
+    source, run, back = tmp_path / "source", tmp_path / "run", tmp_path / "back"
+    source.mkdir()
+    write_bert(source, "BertModel")
+    write_sentence_settings(source, pooling=pooling, normalizes=normalizes, longest=11)
+    dragoman.import_model(source, run)
+    embedder = dragoman.load(run, dragoman.Embedder, device="cpu")
+    assert embedder.max_length == 11
+    with pytest.warns(dragoman.InputWarning):
+        found = embedder.embed(TEXTS)
+    expected = reference_vectors(source, TEXTS, first=pooling == "cls_token", normalizes=normalizes, longest=11)
+    assert np.abs(found - expected).max() < 1e-4
+    dragoman.export(run, back, format="huggingface")
+    for name in ("modules.json", "1_Pooling/config.json", "sentence_bert_config.json"):
+        assert json.loads((back / name).read_bytes()) == json.loads((source / name).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("modules.json", "{}"),
+        ("modules.json", '[{"type": "models.Transformer"}, {"type": "models.Pooling", "path": "../other"}]'),
+        ("modules.json", '[{"type": "models.Transformer"}, {"type": "models.Dense", "path": "2_Dense"}]'),
+        ("modules.json", "[[["),
+        ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}'),
+        ("1_Pooling/config.json", '{"pooling_mode": "weightedmean"}'),
+        ("1_Pooling/config.json", "[]"),
+    ],
+)
+def test_unknown_sentence_settings_are_refused(tmp_path: Path, file: str, content: str) -> None:
+    write_bert(tmp_path, "BertModel")
+    write_sentence_settings(tmp_path, pooling="mean_tokens", normalizes=True, longest=11)
+    (tmp_path / file).write_text(content, encoding="utf-8")
+    with pytest.raises(dragoman.DragomanError, match=file):
+        read(tmp_path, ImportOptions())
+
+
+@pytest.mark.slow
+def test_minilm_vectors_equal_transformers(tmp_path: Path) -> None:
+    source = minilm()
+    dragoman.import_model(source, tmp_path / "run")
+    embedder = dragoman.load(tmp_path / "run", dragoman.Embedder, device="cpu")
+    texts = [
+        "A man plays the guitar.",
+        "",
+        "Someone makes music.",
+        "word " * 300,
+        "Ünknown 語 😀",
+        *sentences(20, seed=3),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dragoman.InputWarning)
+        found = embedder.embed(texts)
+        alone = np.stack([embedder.embed(text) for text in texts])
+    expected = reference_vectors(source, texts, first=False, normalizes=True, longest=256)
+    assert np.abs(found - expected).max() < 1e-4
+    assert np.abs(found - alone).max() < 1e-5
+    assert found[0] @ found[2] > 0.4 > found[0] @ found[4]

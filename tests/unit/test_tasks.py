@@ -11,13 +11,14 @@ import dragoman
 from dragoman.config_trees import merge
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.evaluation import Baseline, Score
-from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger, Translator
+from dragoman.inference import Classifier, Embedder, Generator, QuestionAnswerer, Tagger, Translator
 from dragoman.models.weight_storage import load_tensors
 from dragoman.profiling.memory_and_time_estimate import count_parameters, estimate_training, model_cost
 from dragoman.runs.compare import summarize_run
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.inspect import InspectionRequest, inspect_run
 from dragoman.runs.load import LOADED_AS
 from dragoman.runs.model_card import TrainingResult
 from dragoman.runs.train_in_folder import train_and_score
@@ -166,21 +167,22 @@ def test_costs_of_a_run(place, tmp_path, name):
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it is hardly trained
 def test_load_returns_the_object_of_the_task(place):
-    loaded = {name: dragoman.load(place / name, device="cpu") for name in NAMES if name != "masked_lm"}
-    kinds = {"translation": Translator, "language_modeling": Generator, "pairs": Generator}
+    loaded = {name: dragoman.load(place / name, device="cpu") for name in NAMES}
+    kinds = {"translation": Translator, "language_modeling": Generator, "pairs": Generator, "masked_lm": Embedder}
     kinds |= {"classification": Classifier, "tagging": Tagger, "question_answering": QuestionAnswerer}
     assert {name: type(one) for name, one in loaded.items()} == kinds
     assert len(loaded["translation"].translate([TEXT])) == 1
     assert loaded["language_modeling"].generate([TEXT], max_new_tokens=5)[0].prompt == TEXT
     assert loaded["pairs"].generate([TEXT], max_new_tokens=5)[0].prompt == TEXT
+    assert loaded["masked_lm"].embed(TEXT).shape == (loaded["masked_lm"].size,)
     assert loaded["classification"].classify([TEXT])[0].label in ("dogs", "others")
     assert [tag.word for tag in loaded["tagging"].tag([TEXT.split()])[0]] == TEXT.split()
     assert loaded["question_answering"].answer("after two", TEXT).text in TEXT
 
 
-def test_masked_language_model_is_not_loaded(place):
-    with pytest.raises(RunError, match="is a masked language model"):
-        dragoman.load(place / "masked_lm")
+def test_masked_language_model_is_not_inspected(place):
+    with pytest.raises(DataError, match="embeds texts"):
+        inspect_run(place / "masked_lm", InspectionRequest([TEXT]))
 
 
 def test_recorded_accuracy_equals_that_of_the_classifier(place):

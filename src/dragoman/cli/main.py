@@ -39,6 +39,7 @@ SUMMARIES: Final = {
     "translate": "Translate text, one segment per line.",
     "generate": "Generate text from prompts with a language model.",
     "classify": "Print the label of each text, or of each word, with its probability.",
+    "embed": "Write a vector for each text.",
     "answer": "Answer questions with a part of the given text.",
     "score": "Print the log-probability of given translations, or the perplexity of a text.",
     "evaluate": "Score translations, or a run on a test set, against references.",

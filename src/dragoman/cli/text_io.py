@@ -271,8 +271,8 @@ def count_lines(name: str) -> int | None:
 
 
 def with_progress(
-    items: Iterable[str], unit: str, *, output: str, total: int | None = None
-) -> Generator[str, None, None]:
+    items: Iterable[_T], unit: str, *, output: str, total: int | None = None
+) -> Generator[_T, None, None]:
     """Yield the items and show count, rate and (with `total`) remaining time on standard error.
 
     Shows nothing unless standard error is a terminal that does not receive the output.

@@ -33,6 +33,7 @@ VERB_SYNONYMS: Final = {
     "generate": "chat complete completion sample prompt",
     "score": "perplexity ppl forced-decoding rescore log-prob",
     "classify": "label tag tagger classifier",
+    "embed": "embedding embeddings encode vector vectors sentence-transformers",
     "answer": "qa squad question",
     "bench": "benchmark speed profile",
     "plan": "estimate dry-run cost",

@@ -16,6 +16,7 @@ from dragoman.inference.translator import Translator
 if TYPE_CHECKING:
     from dragoman.inference.classifier_and_tagger import Classification, Classifier, Tag, Tagger
     from dragoman.inference.completion_result import Completion
+    from dragoman.inference.embedder import Embedder
     from dragoman.inference.generator import Generator
     from dragoman.inference.perplexity import Perplexity
     from dragoman.inference.prompts import GenerationWarning
@@ -25,6 +26,7 @@ _LAZY = {
     "question_answerer": ("Answer", "QuestionAnswerer"),
     "classifier_and_tagger": ("Classification", "Classifier", "Tag", "Tagger"),
     "completion_result": ("Completion",),
+    "embedder": ("Embedder",),
     "generator": ("Generator",),
     "perplexity": ("Perplexity",),
     "prompts": ("GenerationWarning",),
@@ -38,6 +40,7 @@ __all__ = [
     "Classification",
     "Classifier",
     "Completion",
+    "Embedder",
     "GenerationWarning",
     "Generator",
     "InputWarning",

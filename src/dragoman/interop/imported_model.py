@@ -21,6 +21,7 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Enco
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
+from dragoman.models.task_heads import SentenceEmbeddingConfig
 from dragoman.models.weight_initialization import without_numbers
 from dragoman.models.weight_quantization import ComputeType
 from dragoman.models.weight_storage import parameter_shapes
@@ -97,6 +98,8 @@ class ImportedModel:
     """Beam search of a translator."""
     generation: SamplingConfig = field(default_factory=SamplingConfig)
     """Sampling of a language model."""
+    sentence_embedding: SentenceEmbeddingConfig = field(default_factory=SentenceEmbeddingConfig)
+    """Vector of a text by a masked language model."""
     chat_template: Mapping[str, Any] | None = None
     """Settings of a chat template, as `config.yaml` holds them."""
     shortlist: Shortlist | None = None

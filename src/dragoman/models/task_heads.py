@@ -45,6 +45,15 @@ class SpanHeadConfig(Config):
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0, description="on the states")
 
 
+class SentenceEmbeddingConfig(Config):
+    """Vector of a text from the hidden states of an encoder (Reimers and Gurevych, 2019)."""
+
+    pooling: Literal["mean", "first"] = Field(
+        default="mean", description="pooled state: the mean of all tokens, or of the first token"
+    )
+    normalize: bool = Field(default=False, description="scale vectors to length 1")
+
+
 def pool_hidden(hidden: HiddenStates, lengths: Lengths, pooling: Pooling) -> Float[Tensor, "batch size"]:
     """Pool the hidden states of each row, without padding at the end."""
     match pooling:

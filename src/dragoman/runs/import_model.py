@@ -144,7 +144,9 @@ def _settings(model: ImportedModel) -> Tree:
             generation = model.generation.model_dump(mode="json")
             return {**tree, "data": data, "generation": generation, "chat_template": model.chat_template}
         case "masked_lm":
-            return {**tree, "data": {"train": None, "context_length": model.max_length}}
+            pooled = model.sentence_embedding.model_dump(mode="json")
+            data = {"train": None, "context_length": model.max_length}
+            return {**tree, "data": data, "sentence_embedding": pooled}
 
 
 def _check_weights(model: ImportedModel, *, where: str) -> None:

@@ -20,6 +20,7 @@ from dragoman.decoding.config import replace_options
 from dragoman.errors import DataError, warn
 from dragoman.inference.check_source_features import check_source_features
 from dragoman.inference.classifier_and_tagger import Classifier, Tagger
+from dragoman.inference.embedder import Embedder
 from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS, InputWarning
 from dragoman.inference.prompts import encode_prompt
@@ -171,6 +172,8 @@ def _explainer(
             return partial(_explain_tags, run), run.tokenizer, ("targets", "questions", "source_features", *LANGUAGES)
         case QuestionAnswerer():
             return partial(_explain_answer, run), run.tokenizer, ("source_features", *LANGUAGES)
+        case Embedder():
+            raise DataError("The run embeds texts, and has no output to explain. Inspect a run that starts from it.")
         case _:
             raise AssertionError(f"{type(run).__name__} is not the result of loading a run")
 

@@ -23,9 +23,9 @@ from dragoman.models.weight_quantization import ComputeType, dequantize_weights,
 from dragoman.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from dragoman.inference import Classifier, Generator, QuestionAnswerer, Tagger
+    from dragoman.inference import Classifier, Embedder, Generator, QuestionAnswerer, Tagger
 
-    LoadedModel = Translator | Generator | Classifier | Tagger | QuestionAnswerer
+    LoadedModel = Translator | Generator | Classifier | Tagger | QuestionAnswerer | Embedder
 
 RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8"]
 """Compute type for inference; `auto` is the type that the weights are stored in."""
@@ -46,6 +46,7 @@ LATER_KEYS = {
 LOADED_AS = {
     "translation": ("Translator", "translate"),
     "language_modeling": ("Generator", "generate"),
+    "masked_lm": ("Embedder", "embed"),
     "classification": ("Classifier", "classify"),
     "tagging": ("Tagger", "classify"),
     "question_answering": ("QuestionAnswerer", "answer"),
@@ -94,11 +95,12 @@ def load(
     batch_tokens: int = BATCH_TOKENS,
     shortlist: bool = False,
     ensemble: Sequence[str | Path] = (),
-) -> "Translator | Generator | Classifier | Tagger | QuestionAnswerer":
+) -> "Translator | Generator | Classifier | Tagger | QuestionAnswerer | Embedder":
     """Load the model of a run folder, or of an exported one, for inference.
 
-    The result depends on the task of the run: a `Translator`, `Generator`, `Classifier`, `Tagger` or
-    `QuestionAnswerer`. With `kind`, such as `load("runs/en-de", Translator)`, it has this type, also for type checkers.
+    The result depends on the task of the run: a `Translator`, `Generator`, `Classifier`, `Tagger`,
+    `QuestionAnswerer` or `Embedder`. With `kind`, such as `load("runs/en-de", Translator)`, it has this type, also for
+    type checkers.
     On a CPU, the CPU backend runs translators and generators where it is installed and supports the model; PyTorch runs
     all other models, in float32.
 
@@ -182,7 +184,7 @@ def _check_kind(folder: RunFolder, kind: type[Any] | tuple[type[Any], ...]) -> N
 
 def _with_article(name: str) -> str:
     """Return a class name as words: `a question answerer`."""
-    return "a " + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    return ("an " if name[0] in "AEIOU" else "a ") + re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _load_ensemble(

@@ -21,7 +21,7 @@ from dragoman.decoding.config import AnswerConfig, DecodingConfig, SamplingConfi
 from dragoman.evaluation.metrics import Bleu, Chrf, Metric
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, SelfAttentionConfig
 from dragoman.models.recurrent.config import RecurrentConfig
-from dragoman.models.task_heads import SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
+from dragoman.models.task_heads import SentenceEmbeddingConfig, SequenceHeadConfig, SpanHeadConfig, TokenHeadConfig
 from dragoman.nn.sparse.linformer import LinformerConfig
 from dragoman.training.config import TrainingConfig, TranslationTrainingConfig
 
@@ -248,6 +248,7 @@ class MaskedLMConfig(Config):
     masking: MaskingConfig = MaskingConfig()
     tokenizer: TokenizerConfig = BpeConfig()
     model: EncoderOnlyConfig = EncoderOnlyConfig()
+    sentence_embedding: SentenceEmbeddingConfig = SentenceEmbeddingConfig()
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="after")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NoReturn, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import nn
@@ -11,15 +11,15 @@ from torch import nn
 from dragoman.data.batching.packing import TextBatch
 from dragoman.data.mlm_masking import masked_lm_in_order, masked_lm_stream
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.errors import RunError
 from dragoman.evaluation import Score
+from dragoman.inference.embedder import Embedder
 from dragoman.models.encoder_only import EncoderOnlyTransformer
 from dragoman.models.factory import build_encoder_only
 from dragoman.tasks.build_training import Likelihood, TrainingSetup, measure_likelihood
 from dragoman.tasks.config import MaskedLMConfig
 from dragoman.tasks.initial_weights import export_weights, initialize_model
 from dragoman.tasks.plain_text_data import TextCorpus, prepare_text_data
-from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription
+from dragoman.tasks.task import CorpusAdvice, RunFiles, TaskDescription, load_model
 from dragoman.training.losses import masked_lm_loss
 from dragoman.training.step import seeded_rng
 from dragoman.training.trainer import Validator
@@ -37,7 +37,7 @@ class MaskedLMTask:
         loss_unit="hidden tokens",
         unit="tokens",
         command="dragoman train CONFIG --set init_from=RUN --out FOLDER",
-        python_usage=None,
+        python_usage='dragoman.load("RUN", dragoman.Embedder).embed(["…"])',
         advice=CorpusAdvice(
             enough=1_000_000,
             outlook="tasks that start from a model of so little text rarely gain from it",
@@ -99,10 +99,20 @@ class MaskedLMTask:
         with seeded_rng(self.experiment.training.seed, device=torch.device("cpu")):
             return build_encoder_only(self.experiment.model, vocabulary=len(tokenizer.source) + 1).to(device)
 
-    def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> NoReturn:  # noqa: ARG002
-        raise RunError(
-            f"{folder.path}: is a masked language model, which has no inference of its own. Initialize a classifier, "
-            f"a tagger or a question answerer from it with init_from={folder.path}."
+    def load(self, folder: RunFiles, *, device: torch.device, batch_tokens: int) -> Embedder:
+        tokenizer = folder.read_tokenizer()
+
+        def build(*, device: torch.device) -> EncoderOnlyTransformer:
+            return self._build(tokenizer, device=device)
+
+        return Embedder(
+            load_model(build, folder, device=device),
+            tokenizer.source,
+            self.experiment.sentence_embedding,
+            size=self.experiment.model.d_model,
+            device=device,
+            batch_tokens=batch_tokens,
+            max_length=self.experiment.data.context_length,
         )
 
 

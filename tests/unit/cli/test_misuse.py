@@ -48,6 +48,13 @@ CASES = {
     "translate yaml": ("config.yaml, line 2", "YAML"),
     "translate newer": ("format_version 9",),
     "translate lm": ("generator", "dragoman generate lm"),
+    "embed": ("RUN",),
+    "embed nowhere": ("nowhere",),
+    "embed translator": ("dragoman translate translator",),
+    "embed encoder --input missing.txt": ("missing.txt",),
+    "embed encoder --input short.en --output folder": ("folder", "is a folder"),
+    "embed encoder --input short.en --output nowhere/x.npy": ("nowhere/x.npy",),
+    "translate encoder": ("embedder", "dragoman embed encoder"),
     "translate classifier": ("dragoman classify classifier",),
     "translate answerer": ("dragoman answer answerer",),
     "translate translator short.en": ("short.en", "--input"),
@@ -415,7 +422,13 @@ def place(tmp_path_factory) -> Path:
     """Return a folder of corpora and of runs, some of them damaged."""
     folder = tmp_path_factory.mktemp("misuse")
     write_texts(folder)
-    for task, name in (("classification", "classifier"), ("tagging", "tagger"), ("question_answering", "answerer")):
+    names = {
+        "classification": "classifier",
+        "tagging": "tagger",
+        "question_answering": "answerer",
+        "masked_lm": "encoder",
+    }
+    for task, name in names.items():
         dragoman.train(config_of(task, folder), output_dir=folder / name, overrides={"training.max_steps": 1})
     finished_run(folder / "translator")
     finished_language_model(folder / "lm")

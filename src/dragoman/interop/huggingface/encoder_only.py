@@ -14,6 +14,7 @@ from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
 from dragoman.errors import DataError
 from dragoman.interop.huggingface.checkpoint_files import read_weights
 from dragoman.interop.huggingface.foreign_config import ForeignConfig
+from dragoman.interop.huggingface.sentence_transformers import read_sentence_settings
 from dragoman.interop.huggingface.seq2seq import FORMAT, check_ids, read_documents
 from dragoman.interop.huggingface.tokenizer_files import ForeignTokenizer, read_tokenizer
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, Reference, network_shapes
@@ -63,6 +64,9 @@ def read_encoder(family: EncoderFamily, config: ForeignConfig, options: ImportOp
     )
     side = tokenizer.source.build(order.foreign_ids[:-1].tolist())  # the mask symbol follows the tokens
     assert isinstance(network.positions, LearnedConfig), "the families have learned positions"
+    embedding, longest, files = read_sentence_settings(
+        folder, max_length=network.positions.max_length, lowercase=_lowercases(tokenizer)
+    )
     return ImportedModel(
         task="masked_lm",
         network=network,
@@ -74,13 +78,20 @@ def read_encoder(family: EncoderFamily, config: ForeignConfig, options: ImportOp
             version=config.tree.get("transformers_version"),
             orders={"source": order, "target": order},
             files=(*weights.files, *tokenizer.files, config.path),
-            documents=read_documents(folder),
+            documents=read_documents(folder) | files,
             number_formats=dict.fromkeys(tensors, weights.dtype) if weights.dtype != "float32" else {},
         ),
         tensors=account,
-        max_length=network.positions.max_length,
+        max_length=longest,
+        sentence_embedding=embedding,
         reference=_reference(family, network, folder, order),
     )
+
+
+def _lowercases(tokenizer: ForeignTokenizer) -> bool:
+    """Return whether the tokenizer lowercases texts, as that of BERT may do."""
+    normalizer = tokenizer.tree.get("normalizer")
+    return isinstance(normalizer, Mapping) and normalizer.get("lowercase") is True
 
 
 def _order(family: EncoderFamily, config: ForeignConfig, tokenizer: ForeignTokenizer) -> VocabularyOrder:

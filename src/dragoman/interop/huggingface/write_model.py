@@ -30,6 +30,8 @@ WEIGHTS_FILE: Final = "model.safetensors"
 OWN_DOCUMENT: Final = "dragoman"
 """Record of the import among the documents of an origin, which is no file."""
 _LANGUAGE = re.compile("__[a-z]{2,3}__")
+_DOCUMENT = re.compile(r"([A-Za-z0-9_]+/)?[A-Za-z0-9_]+\.json")
+"""Names of files, also in a folder of their own, as sentence-transformers has them."""
 _Network = EncoderDecoderConfig | DecoderOnlyConfig | EncoderOnlyConfig
 _Family = Seq2SeqFamily | DecoderFamily | EncoderFamily
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -74,7 +76,9 @@ def _write_imported(model: ExportedModel, origin: Origin, network: _Network, fol
     for name, tree in origin.documents.items():
         if name != OWN_DOCUMENT:
             changes = {"architectures": [_model_class(family, network)], "dtype": dtype} if name == CONFIG_FILE else {}
-            _write_json(folder / _checked_name(name), {**tree, **changes})
+            path = folder / _checked_name(name)
+            path.parent.mkdir(exist_ok=True)
+            _write_json(path, {**tree, **changes} if changes else tree)
     _write_tokenizer(model, family, folder)
     write_atomically(folder / WEIGHTS_FILE, save(tensors, metadata={"format": "pt"}))
 
@@ -98,7 +102,7 @@ def _family(origin: Origin) -> _Family:
 
 def _checked_name(name: str) -> str:
     """Return the name of a file. Raises DataError if it leads out of its folder."""
-    if Path(name).name != name or not name.endswith(".json"):
+    if not _DOCUMENT.fullmatch(name):
         raise DataError(f"The origin of the run names the file {name!r:.60}. Import the model again.")
     return name
 
