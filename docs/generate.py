@@ -76,11 +76,11 @@ a result returns the same objects. `line` is the number of the text, from 1.
 `score`, `log_prob`, `tokens`, `token_log_probs` |
 | `classify` | `line`, `label`, `probability`, `probabilities` by label, `truncated` |
 | `classify` (words) | `line`, `words`: a list of `word`, `label`, `probability`, `truncated` |
-| `embed` | `line`, `embedding`: a list of numbers |
 | `answer` | `line`, `answers`: a list, best first, of `text`, `start`, `end`, `score`, `probability`, \
 `no_answer`, `truncated` |
 | `score` | `line`, `log_prob`, `score`, `tokens` (their number), `token_log_probs` |
 | `score --perplexity` | `perplexity`, `nats_per_token`, `bits_per_byte`, `tokens`, `bytes`; one record for all texts |
+| `embed` | `line`, `embedding`: a list of numbers |
 
 - `truncated` says that a part of a text is missing: of a translation, the end, at its length limit (`--max-length`);
   of a prompt, the beginning, which the context of the model does not hold; of a classified text, a word or a question,
