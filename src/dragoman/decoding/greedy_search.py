@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 import numpy as np
 
 from dragoman.array_types import Bool, Float, Int
-from dragoman.decoding.config import AVERAGE_LOG_PROB, DecodingConfig, LengthPenalty, SamplingConfig
+from dragoman.decoding.config import AVERAGE_LOG_PROB, CutOff, DecodingConfig, LengthPenalty, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep
 from dragoman.decoding.search_base import NEG_INF, ForcedTokens, RowBatch, next_tokens, suppressed_tokens
@@ -71,10 +71,19 @@ class _Active(RowBatch, Generic[M, R]):
 class SingleOutputSearch(Generic[M, R]):
     """Search that extends one hypothesis per sentence; its methods are those of `BeamSearch`."""
 
-    def __init__(self, model: Any, choose: Callable[[_Active[M, R]], NextTokens[R]], penalty: LengthPenalty) -> None:
+    def __init__(
+        self,
+        model: Any,
+        choose: Callable[[_Active[M, R]], NextTokens[R]],
+        penalty: LengthPenalty,
+        *,
+        cut_off: CutOff = "last",
+    ) -> None:
+        """With a `cut_off` other than `last`, outputs at their length limit get no further step for an end symbol."""
         self._model = model
         self._choose = choose
         self._penalty = penalty
+        self._cut_off: CutOff = cut_off
         self._active: _Active[M, R] | None = None
         self._next_id = 0
 
@@ -105,6 +114,8 @@ class SingleOutputSearch(Generic[M, R]):
                     complete[row] = True
         kept = active.limits, active.forced
         after = _Active(active.ids, active.lengths + 1, *kept, tokens, active.memory, state, active.outputs)
+        if self._cut_off != "last":
+            complete |= after.limits <= after.lengths
         return self._keep_active(after, complete)
 
     def remove(self, sentence_ids: Sequence[int]) -> None:
@@ -118,8 +129,13 @@ class SingleOutputSearch(Generic[M, R]):
             return {}
         rows = (~complete).nonzero()[0]
         self._active = active.select(rows) if len(rows) else None
-        columns = zip(active.ids.tolist(), active.outputs, complete.tolist(), strict=True)
-        return {key: [build_hypothesis(output.tokens, self._penalty)] for key, output, is_over in columns if is_over}
+        columns = zip(active.ids.tolist(), active.outputs, active.limits.tolist(), complete.tolist(), strict=True)
+        return {key: [self._build(output, limit)] for key, output, limit, is_over in columns if is_over}
+
+    def _build(self, output: _Output, limit: int) -> Hypothesis:
+        tokens = output.tokens
+        is_cut = len(tokens) == limit and tokens[-1][0] != EOS
+        return build_hypothesis(tokens, self._penalty, adds_end=is_cut and self._cut_off == "ended")
 
 
 def greedy_search(model: Backend[M, S], *, config: DecodingConfig) -> SingleOutputSearch[M, S]:
@@ -132,7 +148,7 @@ def greedy_search(model: Backend[M, S], *, config: DecodingConfig) -> SingleOutp
         )
         return ids[:, 0, 0], log_probs[:, 0, 0], state
 
-    return SingleOutputSearch(model, choose, config.penalty)
+    return SingleOutputSearch(model, choose, config.penalty, cut_off=config.cut_off)
 
 
 def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> SingleOutputSearch[M, R]:

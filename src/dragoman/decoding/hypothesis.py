@@ -69,8 +69,13 @@ def without_forced(hypothesis: Hypothesis, count: int, penalty: LengthPenalty) -
     return build_hypothesis(list(zip(tokens, log_probs, strict=True)), penalty)
 
 
-def build_hypothesis(output: Sequence[tuple[int, float]], penalty: LengthPenalty) -> Hypothesis:
-    """Build a hypothesis from its tokens and their log-probabilities, end symbol included."""
+def build_hypothesis(
+    output: Sequence[tuple[int, float]], penalty: LengthPenalty, *, adds_end: bool = False
+) -> Hypothesis:
+    """Build a hypothesis from its tokens and their log-probabilities, end symbol included.
+
+    With `adds_end`, the length in its score counts one more, an end symbol that costs nothing.
+    """
     tokens = [token for token, _ in output]
     log_probs = [log_prob for _, log_prob in output]
     finished = bool(tokens) and tokens[-1] == EOS
@@ -78,7 +83,7 @@ def build_hypothesis(output: Sequence[tuple[int, float]], penalty: LengthPenalty
     return Hypothesis(
         tokens=tuple(tokens[:-1] if finished else tokens),
         log_prob=log_prob,
-        score=hypothesis_score(log_prob, len(tokens), penalty),
+        score=hypothesis_score(log_prob, len(tokens) + int(adds_end), penalty),
         token_log_probs=tuple(log_probs),
         finished=finished,
     )
