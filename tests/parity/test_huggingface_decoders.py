@@ -19,16 +19,13 @@ from tests.huggingface_models import sentences
 transformers = pytest.importorskip("transformers", reason="transformers is the judge")
 MOST = 12
 PROMPTS = [text[: 3 + 2 * number % 17] for number, text in enumerate(sentences(50, seed=5))]
-_imported: dict[str, tuple[Path, ImportedModel]] = {}
 
 
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(scope="module", params=WRITERS)
 def imported(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ImportedModel]:
-    if request.param not in _imported:
-        folder = tmp_path_factory.mktemp(request.param)
-        WRITERS[request.param](folder)
-        _imported[request.param] = folder, read(folder, ImportOptions())
-    return _imported[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    WRITERS[request.param](folder)
+    return folder, read(folder, ImportOptions())
 
 
 def test_decoder_logits_equal_transformers(imported: tuple[Path, ImportedModel]) -> None:

@@ -23,16 +23,13 @@ from tests.huggingface_encoders import WRITERS, write_bert  # noqa: E402  # need
 from tests.huggingface_models import sentences  # noqa: E402
 
 TEXTS = [*sentences(20, seed=5), "", "  two  spaces ", "Ünknown 語 😀 _x"]
-_imported: dict[str, tuple[Path, ImportedModel]] = {}
 
 
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(scope="module", params=WRITERS)
 def imported(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ImportedModel]:
-    if request.param not in _imported:
-        folder = tmp_path_factory.mktemp(request.param)
-        WRITERS[request.param](folder)
-        _imported[request.param] = folder, read(folder, ImportOptions())
-    return _imported[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    WRITERS[request.param](folder)
+    return folder, read(folder, ImportOptions())
 
 
 def test_encoder_logits_equal_transformers(imported: tuple[Path, ImportedModel]) -> None:

@@ -24,6 +24,7 @@ from dragoman.inference.length_batches import (
     run_in_batches,
     text_list,
     warn_input,
+    warn_too_long,
     warn_unknown,
 )
 from dragoman.inference.stream_chunks import number_chunks
@@ -151,14 +152,7 @@ class Classifier(LabelPredictor):
         given = one_or_more_texts(texts)
         encoded = self.tokenizer.encode_batch(given)
         warn_unknown(given, encoded, self.tokenizer, first=first_line)
-        for number, ids in enumerate(encoded, start=first_line):
-            if len(ids) + 2 > self.max_length:
-                warn_input(
-                    "line",
-                    number,
-                    f"{len(ids) + 2} tokens exceed the limit of {self.max_length}; the end of the text is ignored",
-                    problem=f"texts have more than {self.max_length} tokens and their ends were ignored",
-                )
+        warn_too_long(encoded, max_length=self.max_length, first=first_line)
         results = [
             self._classification(one.tolist(), truncated=len(ids) + 2 > self.max_length)
             for ids, one in zip(encoded, self._predict(encoded), strict=True)

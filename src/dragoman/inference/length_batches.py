@@ -1,6 +1,6 @@
 """Checks of inputs, batches of inputs of similar length, and chunks of streams."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import nullcontext
 from pathlib import PurePath
 from typing import TypeVar
@@ -25,6 +25,18 @@ class InputWarning(TextWarning):
 def warn_input(unit: str, number: int, message: str, *, problem: str) -> None:
     """Issue an `InputWarning`."""
     warn(InputWarning(unit, number, message, problem=problem))
+
+
+def warn_too_long(encoded: Iterable[Sized], *, max_length: int, first: int = 1) -> None:
+    """Warn of each text that is truncated, because it has more tokens than `max_length` with BOS and EOS."""
+    for number, ids in enumerate(encoded, start=first):
+        if len(ids) + 2 > max_length:
+            warn_input(
+                "line",
+                number,
+                f"{len(ids) + 2} tokens exceed the limit of {max_length}; the end of the text is ignored",
+                problem=f"texts have more than {max_length} tokens and their ends were ignored",
+            )
 
 
 def warn_unknown(

@@ -20,32 +20,10 @@ from dragoman.interop.vocabulary_order import VocabularyOrder
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
 
 LETTERS: Final = ("<pad>", "<unk>", "</s>", *"abcdefghijklmnopqrstuvwxyz")
-_CONSONANTS: Final = [
-    "B",
-    "CH",
-    "D",
-    "DH",
-    "F",
-    "G",
-    "HH",
-    "JH",
-    "K",
-    "L",
-    "M",
-    "N",
-    "NG",
-    "P",
-    "R",
-    "S",
-    "SH",
-    "T",
-    "TH",
-    "V",
-    "W",
-    "Y",
-    "Z",
-    "ZH",
-]
+_CONSONANTS: Final = (
+    *("B", "CH", "D", "DH", "F", "G", "HH", "JH", "K", "L", "M", "N"),
+    *("NG", "P", "R", "S", "SH", "T", "TH", "V", "W", "Y", "Z", "ZH"),
+)
 _VOWELS: Final = ["AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"]
 _STRESSED: Final = [vowel + stress for vowel in _VOWELS for stress in "012"]
 PHONEMES: Final = ("<pad>", "<unk>", "<s>", "</s>", *sorted([*_CONSONANTS, *_STRESSED, "UW"]))

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any, Literal, assert_never, final
 
 import numpy as np
+from pydantic import ValidationError
 from torch import nn
 
+from dragoman.config_errors import describe_rule
 from dragoman.data.shortlist import Shortlist
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
+from dragoman.errors import DataError
 from dragoman.interop.tensor_names import Shapes, TensorAccount
 from dragoman.interop.vocabulary_order import VocabularyOrder
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
@@ -134,6 +137,16 @@ class ExportedModel:
     """Codes of source and target language that the user names."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """Measured score by metric, such as `bleu`; empty without a test set."""
+
+
+def parse_encoder_decoder(tree: Mapping[str, Any], *, where: str) -> EncoderDecoderConfig:
+    """Return the network of translated settings. Raises DataError with the first error, prefixed by `where`."""
+    try:
+        return EncoderDecoderConfig.model_validate(tree)
+    except ValidationError as error:
+        found = error.errors()[0]
+        key = ".".join(map(str, found["loc"])) or "model"
+        raise DataError(f"{where}: its settings give no network: {key} {describe_rule(found)}.") from error
 
 
 def build_network(network: NetworkConfig, *, source_vocabulary: int, target_vocabulary: int) -> nn.Module:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 import torch
-from numpy.core.multiarray import scalar as numpy_scalar
+from numpy._core.multiarray import scalar as numpy_scalar
 
 from dragoman.errors import DataError, shorten, shorten_text
 from dragoman.safetensors_files import MAX_TENSORS

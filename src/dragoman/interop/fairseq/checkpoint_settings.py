@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, final
 
-from pydantic import ValidationError
-
-from dragoman.config_errors import describe_rule
 from dragoman.errors import ConfigError, DataError, shorten
+from dragoman.interop.imported_model import parse_encoder_decoder
 from dragoman.interop.plain_settings import plain_value
 from dragoman.models.config import EncoderDecoderConfig
 
@@ -103,12 +101,7 @@ def read_network(settings: CheckpointSettings, *, needs_output_bias: bool) -> En
         "tie_embeddings": _tied(settings),
         "output_bias": needs_output_bias,
     }
-    try:
-        return EncoderDecoderConfig.model_validate(tree)
-    except ValidationError as error:
-        found = error.errors()[0]
-        key = ".".join(map(str, found["loc"])) or "model"
-        raise DataError(f"{settings.path}: its settings give no network: {key} {describe_rule(found)}.") from error
+    return parse_encoder_decoder(tree, where=str(settings.path))
 
 
 def max_length(settings: CheckpointSettings) -> int:

@@ -3,10 +3,8 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from pydantic import ValidationError
-
-from dragoman.config_errors import describe_rule
-from dragoman.errors import ConfigError, DataError, shorten
+from dragoman.errors import ConfigError, shorten
+from dragoman.interop.imported_model import parse_encoder_decoder
 from dragoman.interop.joeynmt.model_folder import CONFIG_FILE, ModelFolder
 from dragoman.interop.tensor_names import LeftOver, TensorPair, TensorTable
 from dragoman.models.config import EncoderDecoderConfig
@@ -57,12 +55,7 @@ def read_network(folder: ModelFolder, names: Collection[str], *, needs_output_bi
         "tie_embeddings": "all" if shared else "target" if tied else "none",
         "output_bias": needs_output_bias,
     }
-    try:
-        return EncoderDecoderConfig.model_validate(tree)
-    except ValidationError as error:
-        found = error.errors()[0]
-        key = ".".join(map(str, found["loc"])) or "model"
-        raise DataError(f"{folder.path / CONFIG_FILE}: gives no network: {key} {describe_rule(found)}.") from error
+    return parse_encoder_decoder(tree, where=str(folder.path / CONFIG_FILE))
 
 
 def tensor_table(tied: str) -> TensorTable:

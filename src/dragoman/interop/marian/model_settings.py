@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dragoman.errors import ConfigError, DataError, shorten, shorten_text
+from dragoman.interop.imported_model import parse_encoder_decoder
 from dragoman.models.config import EncoderDecoderConfig, SinusoidalConfig
 from dragoman.yaml_files import YamlError, parse_yaml
 
@@ -73,11 +74,7 @@ def to_network(settings: Mapping[str, Any], *, where: str) -> EncoderDecoderConf
         "start_embedding": "zero",
     }
     _check_norms(config["norm_position"], config["decoder_layer"], where=f"{where}: transformer-preprocess = n")
-    try:
-        return EncoderDecoderConfig.model_validate(config)
-    except ValueError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"{where}: the settings of the model make no network ({shorten(reason)}).") from error
+    return parse_encoder_decoder(config, where=where)
 
 
 _SINUSOIDAL: Final = SinusoidalConfig(order="halves", inclusive=True)

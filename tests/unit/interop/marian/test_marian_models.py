@@ -183,7 +183,7 @@ def test_folders_and_files_are_recognized(tmp_path: Path) -> None:
         ("transformer-ffn-activation: relu", "transformer-ffn-activation: gelu", "relu or swish"),
         ("enc-depth: 2", "enc-depth: 3", "are missing"),
         ("dec-depth: 2", "dec-depth: 1", "would not be used"),
-        ("transformer-heads: 2", "transformer-heads: [2]", "make no network"),
+        ("transformer-heads: 2", "transformer-heads: [2]", "give no network"),
         ("dim-emb: 16", "dim-emb: 32", "the configuration needs"),
     ],
 )
