@@ -132,8 +132,10 @@ class TensorTable:
 
         `orders` are those of the vocabularies; without, rows keep their order. `allow_unused` names foreign tensors
         that the user leaves out; `where` begins messages. Raises DataError if tensors are missing, left over without a
-        reason, or of another shape.
+        reason, or of another shape, and ConfigError if `allow_unused` names no tensor.
         """
+        if unknown := set(allow_unused) - theirs.keys():
+            raise ConfigError(f"{where}: has no tensor {_names(unknown)}, which --allow-unused names. Leave it out.")
         rows = list(_expand(self.pairs, shapes))
         used, filled, found = set[str](), dict[str, float](), dict[str, np.ndarray]()
         _check_missing(rows, theirs, shapes, where=where)

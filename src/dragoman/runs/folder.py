@@ -80,12 +80,19 @@ class RunFolder:
         members = [self.path / one.name for one in vars(RunFolder).values() if isinstance(one, _Member)]
         return [path for path in members if path.is_file()]
 
-    def check_new(self) -> None:
-        """Raise RunError if the folder contains anything but temporary files of a killed process."""
+    def check_new(self, *, resumes: bool = True) -> None:
+        """Raise RunError if the folder contains anything but temporary files of a killed process.
+
+        With `resumes`, the message says how a training in it is continued.
+        """
         if self.path.is_dir() and all(_is_temporary(path) for path in self.path.iterdir()):
             return
         if self.path.exists():
-            remedy = f"Continue it with --resume {quote(self.path)}, or choose" if self.config.is_file() else "Choose"
+            remedy = (
+                f"Continue it with --resume {quote(self.path)}, or choose"
+                if resumes and self.config.is_file()
+                else "Choose"
+            )
             raise RunError(f"{self.path}: exists, and runs are never overwritten. {remedy} another --output-dir.")
 
     def create(self) -> None:

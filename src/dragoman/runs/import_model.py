@@ -108,7 +108,7 @@ def import_model(
         RunError: The folder exists.
     """
     folder = RunFolder(Path(output_dir))
-    folder.check_new()
+    folder.check_new(resumes=False)
     path = Path(source)
     partner = recognize_format(path, format)
     options = ImportOptions(source_language, target_language, tuple(allow_unused))

@@ -66,6 +66,11 @@ def test_alias_of_other_values_is_refused() -> None:
         TABLE.read({**theirs(), "head": np.zeros((5, 4), np.float32)}, SHAPES, where="file", orders={"target": ORDER})
 
 
+def test_left_out_tensor_must_exist() -> None:
+    with pytest.raises(ConfigError, match="file: has no tensor l9_scale, which --allow-unused names"):
+        TABLE.read(theirs(), SHAPES, where="file", orders={"target": ORDER}, allow_unused=["l9_scale"])
+
+
 def test_missing_tensors_are_named() -> None:
     foreign = theirs()
     del foreign["g1.b"], foreign["l2_scale"]
