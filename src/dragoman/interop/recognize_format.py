@@ -35,6 +35,8 @@ class Partner:
     """
     has_shortlists: bool = False
     """Whether the format holds lexical shortlists."""
+    reads_languages: bool = False
+    """Whether `read` obeys the languages of `ImportOptions`."""
 
 
 PARTNERS: Mapping[str, Partner] = {
@@ -43,11 +45,14 @@ PARTNERS: Mapping[str, Partner] = {
         huggingface.recognizes,
         huggingface.read,
         write_huggingface,
+        reads_languages=True,
     ),
     "gguf": Partner("GGUF file of llama.cpp", gguf.recognizes, gguf.read),
     "argos": Partner("package of Argos Translate", argos_package.recognizes, argos_package.read, argos_package.write),
     "ctranslate2": Partner("folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write),
-    "fairseq": Partner("fairseq checkpoint next to its dictionaries", fairseq.recognizes, fairseq.read),
+    "fairseq": Partner(
+        "fairseq checkpoint next to its dictionaries", fairseq.recognizes, fairseq.read, reads_languages=True
+    ),
     "joeynmt": Partner("folder of a JoeyNMT training", joeynmt.recognizes, joeynmt.read),
     "g2p_en": Partner("checkpoint of the package g2p-en", g2p_en.recognizes, g2p_en.read),
     "marian": Partner(

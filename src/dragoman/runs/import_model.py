@@ -13,7 +13,7 @@ from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.checksums import to_checked_json
 from dragoman.config_trees import Tree
 from dragoman.data.fingerprints import file_fingerprint
-from dragoman.errors import TextWarning
+from dragoman.errors import ConfigError, TextWarning
 from dragoman.inference.generator import Generator
 from dragoman.inference.translator import Translator
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, NetworkConfig, network_shapes
@@ -111,6 +111,11 @@ def import_model(
     folder.check_new(resumes=False)
     path = Path(source)
     partner = recognize_format(path, format)
+    if not partner.reads_languages and (source_language, target_language) != (None, None):
+        raise ConfigError(
+            f"{path}: is a {partner.description}, which does not ask for languages. Leave --source-language and "
+            "--target-language out."
+        )
     options = ImportOptions(source_language, target_language, tuple(allow_unused))
     model = partner.read(path, options)
     experiment = parse_experiment(_settings(model), where=str(source))

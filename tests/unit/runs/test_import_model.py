@@ -150,6 +150,12 @@ def test_formats_that_are_only_read_cannot_be_written(model: Path, tmp_path: Pat
     assert not (tmp_path / "back").exists()
 
 
+def test_languages_without_effect_are_refused(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not ask for languages"):
+        dragoman.import_model(source, tmp_path / "imported", format="stand-in", source_language="en")
+    assert not (tmp_path / "imported").exists()
+
+
 def test_model_of_several_formats_needs_a_name(source: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="could be of several formats"):
         dragoman.import_model(source, tmp_path / "model")
