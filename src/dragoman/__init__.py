@@ -28,6 +28,8 @@ __all__ = [
     "ImportResult",
     "InputWarning",
     "Message",
+    "PullResult",
+    "PushResult",
     "QuestionAnswerer",
     "RunError",
     "SamplingConfig",
@@ -44,6 +46,8 @@ __all__ = [
     "export",
     "import_model",
     "load",
+    "pull",
+    "push",
     "train",
 ]
 
@@ -71,6 +75,8 @@ if TYPE_CHECKING:
     )
     from dragoman.runs.evaluate import evaluate
     from dragoman.runs.export import ExportResult, export
+    from dragoman.runs.hub.pull import PullResult, pull
+    from dragoman.runs.hub.push import PushResult, push
     from dragoman.runs.import_model import ImportResult, import_model
     from dragoman.runs.load import load
     from dragoman.runs.model_card import TrainingResult
@@ -89,6 +95,8 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "ExportResult": "runs.export",
         "Hypothesis": "decoding",
         "ImportResult": "runs.import_model",
+        "PullResult": "runs.hub.pull",
+        "PushResult": "runs.hub.push",
         "RunError": "errors",
         "SamplingConfig": "decoding",
         "Score": "evaluation",
@@ -97,6 +105,8 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "export": "runs.export",
         "import_model": "runs.import_model",
         "load": "runs.load",
+        "pull": "runs.hub.pull",
+        "push": "runs.hub.push",
         "train": "runs.train",
     }
     """Modules of the names that are not in `dragoman.inference`."""

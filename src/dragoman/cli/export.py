@@ -58,8 +58,6 @@ def export(
         raise ConfigError("--source and --target are the two sides of one corpus. Give both, or neither.")
     if model_format is None:
         refuse({"source_language": source_language, "target_language": target_language}, "without --format")
-    if (source_language is None) != (target_language is None):
-        raise ConfigError("--source-language and --target-language are a pair. Give both, or neither.")
     config = shortlist and parse(ShortlistConfig, sizes, where="--shortlist")
     result = export_run(
         run,
@@ -69,10 +67,17 @@ def export(
         shortlist=config,
         source=source,
         target=target,
-        languages=(source_language, target_language) if source_language and target_language else None,
+        languages=language_pair(source_language, target_language),
     )
     text = _describe(result)
     return Outcome(result.to_dict, lambda: print(text))
+
+
+def language_pair(source: str | None, target: str | None) -> tuple[str, str] | None:
+    """Return the codes of both languages, or None without them. Raises ConfigError if one is missing."""
+    if (source is None) != (target is None):
+        raise ConfigError("--source-language and --target-language are a pair. Give both, or neither.")
+    return (source, target) if source and target else None
 
 
 def _describe(result: ExportResult) -> str:

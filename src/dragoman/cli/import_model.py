@@ -11,19 +11,22 @@ from dragoman.cli.options import OutputDir
 from dragoman.cli.verb_command import Outcome
 from dragoman.errors import quote
 
+ImportFormat = Annotated[
+    str | None, typer.Option("--format", help="Format of the model.", show_default="recognized by its content")
+]
+DefaultSource = Annotated[str | None, typer.Option(help="Source language of a multilingual model.")]
+DefaultTarget = Annotated[str | None, typer.Option(help="Target language of a multilingual model.")]
+AllowUnused = Annotated[list[str] | None, typer.Option(help="Name of a tensor that may be left out (repeatable).")]
+
 
 def import_model(
     source: Annotated[Path, typer.Argument(help="File or folder of the model.")],
     *,
     output_dir: OutputDir,
-    model_format: Annotated[
-        str | None, typer.Option("--format", help="Format of the model.", show_default="recognized by its content")
-    ] = None,
-    source_language: Annotated[str | None, typer.Option(help="Source language of a multilingual model.")] = None,
-    target_language: Annotated[str | None, typer.Option(help="Target language of a multilingual model.")] = None,
-    allow_unused: Annotated[
-        list[str] | None, typer.Option(help="Name of a tensor that may be left out (repeatable).")
-    ] = None,
+    model_format: ImportFormat = None,
+    source_language: DefaultSource = None,
+    target_language: DefaultTarget = None,
+    allow_unused: AllowUnused = None,
 ) -> Outcome:
     """Read a model of another program and write it as a run.
 
@@ -40,10 +43,11 @@ def import_model(
         target_language=target_language,
         allow_unused=allow_unused or (),
     )
+    return Outcome(result.to_dict, lambda: print_import(output_dir, result.describe(), result.lines()))
 
-    def show() -> None:
-        print(f"{output_dir}: {result.model}, {result.parameters:,} parameters, imported from {result.format}")
-        print("\n".join(f"  {line}" for line in result.lines()))
-        print(f"Describe it with: dragoman info {quote(output_dir)}")
 
-    return Outcome(result.to_dict, show)
+def print_import(output_dir: Path, headline: str, lines: list[str]) -> None:
+    """Print what was imported, and its self-check."""
+    print(f"{output_dir}: {headline}")
+    print("\n".join(f"  {line}" for line in lines))
+    print(f"Describe it with: dragoman info {quote(output_dir)}")

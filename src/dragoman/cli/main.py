@@ -50,6 +50,8 @@ SUMMARIES: Final = {
     "info": "Describe a run: model, data, scores.",
     "prune": "Remove the least important attention heads of a run.",
     "import": "Read a model of another program and write it as a run.",
+    "pull": "Download a model from the Hugging Face Hub and write it as a run.",
+    "push": "Publish the model of a run on the Hugging Face Hub.",
     "export": "Write the model of a run to a folder, also for another program.",
     "distill": "Translate text with a teacher, as training data for a student.",
     "backtranslate": "Translate monolingual target text back into the source language, as training data.",

@@ -13,6 +13,7 @@ from typing import Final
 from dragoman.data.tokenizers import ImportedTokenizer, ImportedTokenizerConfig, Tokenizer, tokenizer_from_json
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError
+from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
 from dragoman.interop.marian.npz_format import read_npz
 from dragoman.interop.tensor_names import TensorPair, TensorTable
@@ -32,6 +33,7 @@ _ORDERS: Final = {
     "source": VocabularyOrder(len(LETTERS), pad=0, unk=1, eos=2),
     "target": VocabularyOrder(len(PHONEMES), pad=0, unk=1, bos=2, eos=3),
 }
+FILES: Final = FilePatterns(weights=(("checkpoint20.npz",),))
 _MAX_PHONEMES: Final = 20
 """Most phonemes of a word in the package."""
 _GRU: Final = {"weight_ih_l0": "w_ih", "weight_hh_l0": "w_hh", "bias_ih_l0": "b_ih", "bias_hh_l0": "b_hh"}

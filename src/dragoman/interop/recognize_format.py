@@ -11,10 +11,13 @@ from dragoman.interop.ctranslate2 import argos_package, read_model, write_model
 from dragoman.interop.ctranslate2.read_model import is_ctranslate2
 from dragoman.interop.fairseq import partner as fairseq
 from dragoman.interop.gguf import partner as gguf
+from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.huggingface import partner as huggingface
 from dragoman.interop.huggingface.write_model import write as write_huggingface
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.interop.joeynmt import partner as joeynmt
+
+NO_FILES = FilePatterns(())
 
 
 @final
@@ -37,6 +40,10 @@ class Partner:
     """Whether the format holds lexical shortlists."""
     reads_languages: bool = False
     """Whether `read` obeys the languages of `ImportOptions`."""
+    files: FilePatterns = NO_FILES
+    """Names of the files that `read` reads, for a download; no patterns for a format that is not downloaded."""
+    check_settings: Callable[[Path], object] | None = None
+    """Raise the errors of `read` that the settings of a model cause, from a folder that may lack the weights."""
 
 
 PARTNERS: Mapping[str, Partner] = {
@@ -46,21 +53,36 @@ PARTNERS: Mapping[str, Partner] = {
         huggingface.read,
         write_huggingface,
         reads_languages=True,
+        files=huggingface.FILES,
+        check_settings=huggingface.read_settings,
     ),
-    "gguf": Partner("GGUF file of llama.cpp", gguf.recognizes, gguf.read),
-    "argos": Partner("package of Argos Translate", argos_package.recognizes, argos_package.read, argos_package.write),
-    "ctranslate2": Partner("folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write),
+    "gguf": Partner("GGUF file of llama.cpp", gguf.recognizes, gguf.read, files=gguf.FILES),
+    "argos": Partner(
+        "package of Argos Translate",
+        argos_package.recognizes,
+        argos_package.read,
+        argos_package.write,
+        files=argos_package.FILES,
+    ),
+    "ctranslate2": Partner(
+        "folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write, files=read_model.FILES
+    ),
     "fairseq": Partner(
-        "fairseq checkpoint next to its dictionaries", fairseq.recognizes, fairseq.read, reads_languages=True
+        "fairseq checkpoint next to its dictionaries",
+        fairseq.recognizes,
+        fairseq.read,
+        reads_languages=True,
+        files=fairseq.FILES,
     ),
-    "joeynmt": Partner("folder of a JoeyNMT training", joeynmt.recognizes, joeynmt.read),
-    "g2p_en": Partner("checkpoint of the package g2p-en", g2p_en.recognizes, g2p_en.read),
+    "joeynmt": Partner("folder of a JoeyNMT training", joeynmt.recognizes, joeynmt.read, files=joeynmt.FILES),
+    "g2p_en": Partner("checkpoint of the package g2p-en", g2p_en.recognizes, g2p_en.read, files=g2p_en.FILES),
     "marian": Partner(
         "model of Marian or Firefox, next to its vocabularies",
         marian.recognizes,
         marian.read,
         marian.write,
         has_shortlists=True,
+        files=marian.FILES,
     ),
 }
 """Partner by the name of its format."""

@@ -177,7 +177,7 @@ def _write_export(
     size = export.weights.stat().st_size / MEBIBYTE
     facts = {"run": run.path.resolve().name, "compute_type": compute_type, "dragoman": version("dragoman")}
     write_atomically(export.export, to_checked_json(facts))
-    card = _renamed_card(run, experiment, name)
+    card = renamed_card(run, experiment, name)
     if compute_type != "float32":
         note = _describe_origin_of_scores(experiment, name, compute_type)
         card = card.replace(f"{SCORES_HEADING}\n", f"{SCORES_HEADING}\n\n{note}\n", 1)
@@ -187,7 +187,7 @@ def _write_export(
     write_atomically(export.model_card, f"{card}\n\n## Export\n\n{description}\n")
 
 
-def _renamed_card(run: RunFolder, experiment: Experiment, name: str) -> str:
+def renamed_card(run: RunFolder, experiment: Experiment, name: str) -> str:
     """Return the model card of a run with title and commands for its export, which may be the only copy elsewhere."""
     card, old = run.read_model_card().rstrip(), run.path.resolve().name
     if not card:

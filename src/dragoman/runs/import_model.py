@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -41,6 +41,18 @@ SAMPLE_TOKENS = 20
 
 @final
 @dataclass(frozen=True)
+class Published:
+    """Page that the files of a model were downloaded from."""
+
+    name: str
+    """Name of the model there."""
+    url: str
+    """Address of its files at one revision."""
+    license: str | None = None
+
+
+@final
+@dataclass(frozen=True)
 class ImportResult:
     """Imported model, and the self-check."""
 
@@ -57,6 +69,10 @@ class ImportResult:
     sample: tuple[str, str] | None
     """A text and its translation or continuation; None for a model without inference of its own."""
     notes: tuple[str, ...]
+
+    def describe(self) -> str:
+        """Return the model and its format in words."""
+        return f"{self.model}, {self.parameters:,} parameters, imported from {self.format}"
 
     def lines(self) -> list[str]:
         """Return the self-check in words."""
@@ -107,27 +123,39 @@ def import_model(
         DataError: A file is damaged, its tensors do not fit the model, or the result differs from the other program's.
         RunError: The folder exists.
     """
-    folder = RunFolder(Path(output_dir))
+    options = ImportOptions(source_language, target_language, tuple(allow_unused))
+    return import_files(Path(source), RunFolder(Path(output_dir)), format=format, options=options)
+
+
+def import_files(
+    path: Path,
+    folder: RunFolder,
+    *,
+    format: str | None,  # noqa: A002  # the name of the option
+    options: ImportOptions,
+    published: Published | None = None,
+) -> ImportResult:
+    """Import files as `import_model` does, and note where they were `published` in the origin and the model card."""
     folder.check_new(resumes=False)
-    path = Path(source)
     partner = recognize_format(path, format)
-    if not partner.reads_languages and (source_language, target_language) != (None, None):
+    if not partner.reads_languages and (options.source_language, options.target_language) != (None, None):
         raise ConfigError(
             f"{path}: is a {partner.description}, which does not ask for languages. Leave --source-language and "
             "--target-language out."
         )
-    options = ImportOptions(source_language, target_language, tuple(allow_unused))
     model = partner.read(path, options)
-    experiment = parse_experiment(_settings(model), where=str(source))
-    _check_weights(model, where=str(source))
+    if published is not None and model.origin.license is None:
+        model = replace(model, origin=replace(model.origin, license=published.license))
+    experiment = parse_experiment(_settings(model), where=str(path))
+    _check_weights(model, where=str(path))
     with new_folder(folder.path) as work:
         files = RunFolder(work)
         _write_model(files, model, experiment)
         result = _describe(folder.path, model, experiment, check_logits(model), _sample(files))
-        write_atomically(files.origin, to_checked_json(_origin(model, result)))
-        card = _model_card(
-            folder.path.resolve().name, path.resolve().name, model, result, build_task(experiment).description
-        )
+        url = None if published is None else published.url
+        write_atomically(files.origin, to_checked_json(_origin(model, result, url)))
+        source = path.resolve().name if published is None else published.name
+        card = _model_card(folder.path.resolve().name, source, model, result, build_task(experiment).description)
         write_atomically(files.model_card, card)
     return result
 
@@ -211,14 +239,15 @@ def _describe(
     )
 
 
-def _origin(model: ImportedModel, result: ImportResult) -> dict[str, Any]:
-    """Return the record of the origin and of the self-check."""
+def _origin(model: ImportedModel, result: ImportResult, url: str | None) -> dict[str, Any]:
+    """Return the record of the origin and of the self-check; `url` is where the files were downloaded from."""
     origin, check = model.origin, result.to_dict()
     return {
         "format": origin.format,
         "family": origin.family,
         "version": origin.version,
         "license": origin.license,
+        "url": url,
         "dragoman": version("dragoman"),
         "orders": {side: order.to_json() for side, order in origin.orders.items()},
         "files": [{"file": file.name, "sha256": file_fingerprint(file)} for file in origin.files],

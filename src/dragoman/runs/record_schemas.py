@@ -67,6 +67,7 @@ class OriginRecord(Record):
     family: str | None
     version: str | None
     license: str | None
+    url: str | None = None
     orders: dict[str, _Order]
     files: list[_Corpus]
     documents: dict[str, Any]

@@ -24,11 +24,13 @@ from dragoman.errors import ConfigError, DataError, RunError, shorten
 from dragoman.interop.ctranslate2 import read_model, write_model
 from dragoman.interop.ctranslate2.model_file import FILE_NAME
 from dragoman.interop.ctranslate2.read_model import CONFIG_NAME
+from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 FORMAT: Final = "argos"
 SUFFIX: Final = ".argosmodel"
+FILES: Final = FilePatterns(weights=((f"*{SUFFIX}",),))
 METADATA: Final = "metadata.json"
 SENTENCEPIECE: Final = "sentencepiece.model"
 DECODING: Final = read_model.DECODING.model_copy(update={"beam_size": 4, "length_penalty": 0.2})

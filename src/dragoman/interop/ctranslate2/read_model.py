@@ -23,6 +23,7 @@ from dragoman.interop.ctranslate2.quantization import dequantize_weights
 from dragoman.interop.ctranslate2.reference_logits import build_reference
 from dragoman.interop.ctranslate2.variable_names import table_of_names
 from dragoman.interop.ctranslate2.vocabulary import (
+    SENTENCEPIECE_FILES,
     SYMBOL_ATTRIBUTES,
     WHITE_SPACE,
     Symbols,
@@ -33,12 +34,18 @@ from dragoman.interop.ctranslate2.vocabulary import (
     read_tokens,
     vocabulary_order,
 )
+from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 CONFIG_NAME: Final = "config.json"
 FORMAT: Final = "ctranslate2"
+FILES: Final = FilePatterns(
+    weights=((FILE_NAME,),),
+    required=(("*_vocabulary.*", "vocabulary.json", "vocabulary.txt"),),
+    optional=(CONFIG_NAME, "tokenizer.json", *SENTENCEPIECE_FILES),
+)
 MAX_INPUT = 1024
 """Source tokens after which CTranslate2 cuts a text unless told otherwise."""
 DECODING: Final = DecodingConfig(

@@ -11,6 +11,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.interop.fairseq.checkpoint_settings import PAST_PADDING, CheckpointSettings, max_length, read_network
 from dragoman.interop.fairseq.dictionary_files import SYMBOLS, dictionary_path, read_dictionary
 from dragoman.interop.fairseq.weights import tensor_table
+from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
 from dragoman.interop.torch_files import TORCH_FILES, float_arrays, is_torch_file, read_torch_file
 from dragoman.interop.vocabulary_order import VocabularyOrder
@@ -19,6 +20,11 @@ from dragoman.interop.word_vocabulary import byte_pair_encoding, sentencepiece_p
 _CHECKPOINTS: Final = ("checkpoint_best.pt", "model.pt", "checkpoint_last.pt")
 _CODES: Final = ("bpecodes", "bpe.codes", "*.bpecodes", "*.codes", "codes", "code.txt", "bpe.{language}.codes")
 _SENTENCEPIECE: Final = ("sentencepiece.bpe.model", "spm.model", "*.spm", "*.model")
+FILES: Final = FilePatterns(
+    weights=(*((name,) for name in _CHECKPOINTS), ("*.pt",)),
+    required=(("dict*.txt",),),
+    optional=(*(name.replace("{language}", "*") for name in _CODES), *_SENTENCEPIECE),
+)
 _DECODING: Final = DecodingConfig(
     length_penalty=1.0, min_length=1, max_length=200, max_length_ratio=0.0, max_length_offset=200
 )

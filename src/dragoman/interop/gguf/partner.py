@@ -14,6 +14,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.interop.chat_templates import convert_chat_template, special_tokens
 from dragoman.interop.gguf.gguf_file import MAGIC, GgufFile, read_header, read_tensors
 from dragoman.interop.gguf.tokenizer import build_tokenizer, read_tokens
+from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.huggingface.decoder_only import reference_logits, with_output_bias
 from dragoman.interop.huggingface.foreign_config import MAX_SIZE, ForeignConfig
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
@@ -23,6 +24,7 @@ from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, RotaryConfi
 from dragoman.nn.positions.rotary import LinearScalingConfig
 
 FORMAT: Final = "gguf"
+FILES: Final = FilePatterns(weights=(("*.gguf",),))
 ARCHITECTURES: Final = ("llama", "qwen2")
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 _LINEAR: Final = {

@@ -14,7 +14,7 @@ from dragoman.interop.word_vocabulary import TEXTS
 from dragoman.yaml_files import RUN_CONFIG, read_yaml
 
 CONFIG_FILE: Final = "config.yaml"
-_CHECKPOINTS: Final = ("best.ckpt", "latest.ckpt", "*.ckpt")
+CHECKPOINTS: Final = ("best.ckpt", "latest.ckpt", "*.ckpt")
 _SYMBOLS: Final = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}
 """Special symbols in the order of their default ids, 0 to 3."""
 _VOCABULARIES: Final = {"src": "src_vocab.txt", "trg": "trg_vocab.txt"}
@@ -52,11 +52,11 @@ class ModelFolder:
 
     def checkpoint(self) -> Path:
         """Return the checkpoint. Raises DataError if there is none, or several of other names."""
-        for pattern in _CHECKPOINTS:
+        for pattern in CHECKPOINTS:
             found = [path for path in self.path.glob(pattern) if path.exists()]
             if len(found) == 1:
                 return found[0].resolve() if found[0].is_symlink() and _is_inside(found[0]) else found[0]
-        raise DataError(f"{self.path}: has no single checkpoint ({', '.join(_CHECKPOINTS)}). Leave the one to import.")
+        raise DataError(f"{self.path}: has no single checkpoint ({', '.join(CHECKPOINTS)}). Leave the one to import.")
 
     def vocabulary(self, side: Side) -> tuple[str, ...]:
         """Return the tokens of a side by id: the special symbols, then those of its file."""

@@ -7,8 +7,9 @@ from typing import Any, get_args
 from dragoman.data.tokenizers import ImportedTokenizer, ImportedTokenizerConfig, Tokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DragomanError, shorten
+from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
-from dragoman.interop.joeynmt.model_folder import CONFIG_FILE, ModelFolder, Side
+from dragoman.interop.joeynmt.model_folder import CHECKPOINTS, CONFIG_FILE, ModelFolder, Side
 from dragoman.interop.joeynmt.network import read_network, tensor_table
 from dragoman.interop.plain_settings import plain_tree
 from dragoman.interop.torch_files import TORCH_FILES, float_arrays, read_torch_file
@@ -20,6 +21,12 @@ from dragoman.interop.word_vocabulary import (
     split_into_characters,
 )
 
+FILES = FilePatterns(
+    weights=tuple((pattern,) for pattern in CHECKPOINTS),
+    required=((CONFIG_FILE,), ("src_vocab.txt",), ("trg_vocab.txt",)),
+    optional=("*.model", "*.codes", "codes*", "*.bpe", "*.txt"),
+)
+"""The settings name the model of the tokenizer."""
 MAX_LENGTH = 1024
 """Longest source and target: JoeyNMT computes its positions up to 5000."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from dragoman.errors import DataError, quote
+from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.marian.binary_format import is_binary
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 from dragoman.yaml_files import YamlError, parse_yaml
@@ -13,6 +14,12 @@ from dragoman.yaml_files import YamlError, parse_yaml
 DECODER_FILE = FileKind(MEBIBYTE, "name the model file instead")
 _MODEL_SUFFIXES = (".bin", ".npz")
 _SETTINGS_SUFFIXES = (".yml", ".yaml")
+FILES = FilePatterns(
+    weights=(("model.npz",), ("*.best-*.npz",), ("*.npz",), ("model*.bin",)),
+    required=(("*.spm", "*vocab*.yml", "*vocab*.yaml"),),
+    optional=("*.yml", "*.yaml", "lex*.bin"),
+)
+"""Without a checkpoint of Hugging Face, whose name is `pytorch_model.bin`."""
 
 
 @final

@@ -1,0 +1,1 @@
+"""Models on the Hugging Face Hub: the choice of the files that an import reads, and their download."""
