@@ -5,6 +5,7 @@ https://huggingface.co/docs/hub/api; `test_stand_in_answers_the_library` checks 
 
 import base64
 import hashlib
+import importlib
 import json
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlparse
+
+import pytest
+
+from dragoman.interop.hub import download
 
 LARGE = 4096
 """Bytes from which a file is stored as a large one, with a SHA-256."""
@@ -42,7 +47,7 @@ class StandIn:
     """Repositories that exist for a token only."""
     branches: set[str] = field(default_factory=lambda: {"main"})
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
-    """Method, path and headers of each request."""
+    """Method, path and headers, in lower case, of each request."""
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     """Special answers by path, each for one request."""
     commits: list[dict[str, Any]] = field(default_factory=list)
@@ -96,6 +101,18 @@ def running() -> Iterator[StandIn]:
         thread.join()
 
 
+@contextmanager
+def connected(cache: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """Run a stand-in as the Hub of this process."""
+    with running() as state:
+        monkeypatch.setenv("HF_ENDPOINT", state.url)
+        monkeypatch.setenv("DRAGOMAN_CACHE", str(cache))
+        monkeypatch.setenv("HF_TOKEN", token)
+        monkeypatch.setattr(importlib.import_module("huggingface_hub.constants"), "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(download, "WAIT", 0)
+        yield state
+
+
 class _Handler(BaseHTTPRequestHandler):
     state: StandIn
 
@@ -107,7 +124,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         address = urlparse(self.path)
         path = unquote(address.path)
-        self.state.requests.append((self.command, self.path, dict(self.headers)))
+        self.state.requests.append(
+            (self.command, self.path, {name.lower(): value for name, value in self.headers.items()})
+        )
         if special := self.state.answers.get(path):
             self._send(special.pop(0))
         else:

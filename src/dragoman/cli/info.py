@@ -40,7 +40,7 @@ def info(run: RunArgument) -> Outcome:
     facts: dict[str, Any] = {
         "run": run.name,
         "task": settings.get("task", "translation"),
-        "imported_from": {key: origin[key] for key in ("format", "family", "license")} if origin else None,
+        "imported_from": {key: origin.get(key) for key in ("format", "family", "license", "url")} if origin else None,
         "compute_type": exported.get("compute_type", "float32"),
         "trained": folder.weights.exists(),
         "unfinished": None if folder.is_finished() else _describe_progress(folder, settings["training"]),
@@ -99,7 +99,9 @@ def _print(facts: dict[str, Any], model: ModelSummary) -> None:
     console.print(build_table(("name", "value"), rows, right=("value",), header=False))
     if (origin := facts["imported_from"]) is not None:
         family = f" ({origin['family']})" if origin["family"] else ""
-        console.print(f"imported from {origin['format']}{family}; license: {origin['license'] or 'not named'}")
+        source = f", {origin['url']}" if origin["url"] else ""
+        terms = origin["license"] or "not named"
+        console.print(f"imported from {origin['format']}{family}{source}; license: {terms}", soft_wrap=True)
     if facts["languages"]:
         console.print(f"languages: {', '.join(facts['languages'])}", soft_wrap=True)
     if facts["unfinished"]:

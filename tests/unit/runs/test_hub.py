@@ -15,7 +15,7 @@ from dragoman.interop.hub import download
 from dragoman.interop.hub.connection import HubError
 from dragoman.runs.folder import RunFolder
 from tests import fairseq_models
-from tests.hub_stand_in import COMMIT, Answer, StandIn, running
+from tests.hub_stand_in import COMMIT, Answer, StandIn, connected, running
 from tests.untrained_runs import PAIRS, finished_run
 
 hub = pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
@@ -39,12 +39,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    with running() as state:
-        monkeypatch.setenv("HF_ENDPOINT", state.url)
-        monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setenv("HF_TOKEN", TOKEN)
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-        monkeypatch.setattr(download, "WAIT", 0)
+    with connected(tmp_path / "cache", TOKEN, monkeypatch) as state:
         yield state
 
 
@@ -121,7 +116,7 @@ def test_interrupted_download_is_continued(published: StandIn, model: Path, tmp_
     published.requests.clear()
     dragoman.pull(NAME, tmp_path / "run")
     assert published.downloads() == [WEIGHTS]
-    assert published.requests[-1][2]["Range"] == f"bytes={half}-"
+    assert published.requests[-1][2]["range"] == f"bytes={half}-"
 
 
 def test_short_interruptions_go_unnoticed(published: StandIn, model: Path, tmp_path: Path) -> None:
@@ -243,6 +238,35 @@ def test_model_larger_than_the_disk_is_refused(
     with pytest.raises(RunError, match="Free some space"):
         dragoman.pull(NAME, tmp_path / "run")
     assert published.downloads() == []
+
+
+def test_token_is_not_sent_to_other_hosts(published: StandIn, model: Path, tmp_path: Path) -> None:
+    """The Hub redirects downloads of large files to storage elsewhere."""
+    with running() as storage:
+        storage.answers["/signed"] = [Answer(200, {}, (model / WEIGHTS).read_bytes())]
+        published.answers[PATH] = [Answer(302, {"Location": f"{storage.url}/signed?signature=1"})]
+        dragoman.pull(NAME, tmp_path / "run")
+    assert published.requests[-1][2]["authorization"] == f"Bearer {TOKEN}"
+    assert [headers.get("authorization") for _, _, headers in storage.requests] == [None]
+
+
+def test_other_content_than_listed_is_refused(published: StandIn, model: Path, tmp_path: Path) -> None:
+    content = (model / WEIGHTS).read_bytes()
+    published.answers[PATH] = [Answer(200, {}, bytes(len(content)))]
+    with pytest.raises(DataError, match=r"checkpoint_best\.pt differs from its checksum"):
+        dragoman.pull(NAME, tmp_path / "run")
+    published.answers[PATH] = [Answer(200, {}, content + bytes(9000))]
+    with pytest.raises(DataError, match="sends more than the"):
+        dragoman.pull(NAME, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    dragoman.pull(NAME, tmp_path / "run")
+
+
+def test_dangerous_names_are_not_downloaded(published: StandIn, model: Path, tmp_path: Path) -> None:
+    names = ("../dict.xx.txt", "/etc/dict.xx.txt", "..\\dict.xx.txt", "a/../dict.xx.txt", "C:dict.xx.txt", "dict\0.txt")
+    published.repositories[NAME] |= dict.fromkeys(names, b"x")
+    dragoman.pull(NAME, tmp_path / "run")
+    assert sorted(published.downloads()) == sorted([WEIGHTS, "dict.en.txt", "dict.de.txt"])
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from dragoman.untrusted_files import FileKind
 
 COMMIT_MESSAGE: Final = "Upload a model of dragoman"
 _FILES = FileKind(2**42, error=RunError)
+_MALFORMED: Final = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, OSError)
+"""What the library raises for answers that it does not expect, and for failures of its storage."""
 
 
 @final
@@ -186,11 +188,13 @@ def _unwrapped(hub: Hub) -> Iterator[None]:
     library = require_library()
     try:
         yield
-    except library.errors.HTTPError:
+    except (library.errors.HTTPError, library.errors.OfflineModeIsEnabled):
         raise
-    except (RuntimeError, ValueError) as error:
+    except _MALFORMED as error:
         if isinstance(error.__cause__, library.errors.HTTPError):
             raise error.__cause__ from None
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk
+            raise
         reason = shorten_text(str(error).split("\n", 1)[0], MAX_REASON)
         raise HubError(f"{hub.endpoint}: the upload failed ({reason}). Run again.") from error
 
