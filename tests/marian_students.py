@@ -1,12 +1,15 @@
 """Random students in the network of Firefox's models, small, with a vocabulary that was trained here."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from dragoman.data.tokenizers import Tokenizer, UnigramConfig
 from dragoman.interop.imported_model import ExportedModel, build_network
+from dragoman.interop.marian.binary_format import SETTINGS, MarianTensors
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.weight_storage import get_weights
 
@@ -50,3 +53,9 @@ def student(
         texts=lambda: pairs,
         **options,
     )
+
+
+def write_npz(path: Path, tensors: MarianTensors) -> None:
+    """Write a model as Marian does: float32 arrays, and the settings, which end with a zero."""
+    arrays = {name: np.asarray(tensor) for name, tensor in tensors.items()}
+    np.savez(path, **{**arrays, SETTINGS: np.append(arrays[SETTINGS], np.int8(0))})

@@ -11,11 +11,10 @@ import pytest
 from dragoman.data.tokenizers import BOS, EOS, PAD, UNK
 from dragoman.interop.imported_model import ImportedModel, ImportOptions
 from dragoman.interop.marian.binary_format import read_binary
-from dragoman.interop.marian.npz_format import write_npz
 from dragoman.interop.marian.read_model import read
 from dragoman.interop.marian.write_model import write
 from dragoman.interop.self_check import forward, loaded_network
-from tests.marian_students import PAIRS, student
+from tests.marian_students import PAIRS, student, write_npz
 
 pytestmark = pytest.mark.slow
 

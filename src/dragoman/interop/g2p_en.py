@@ -15,7 +15,7 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError
 from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
-from dragoman.interop.marian.npz_format import read_npz
+from dragoman.interop.npz_files import read_npz
 from dragoman.interop.tensor_names import TensorPair, TensorTable
 from dragoman.interop.vocabulary_order import VocabularyOrder
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
@@ -42,9 +42,9 @@ _TABLE: Final = TensorTable(
         TensorPair("source_embedding.tokens.weight", "enc_emb", rows="source"),
         TensorPair("target_embedding.tokens.weight", "dec_emb", rows="target"),
         *(
-            TensorPair(f"{side}.layers.{{layer}}.layer.{ours}", f"{side[:3]}_{theirs}")
+            TensorPair(f"{side}.layers.{{layer}}.layer.{module}", f"{side[:3]}_{foreign}")
             for side in ("encoder", "decoder")
-            for ours, theirs in _GRU.items()
+            for module, foreign in _GRU.items()
         ),
         TensorPair("unembedding.weight", "fc_w", rows="target"),
         TensorPair("unembedding.bias", "fc_b", rows="output_bias"),

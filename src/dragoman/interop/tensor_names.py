@@ -1,7 +1,7 @@
 """Tables of tensor names, which convert weights in both directions and account for every tensor.
 
-A row of a table, `TensorPair`, names a tensor of ours and its counterpart in the other program. Names hold `{layer}`
-for the number of a layer, counted from 0, or `{number}`, counted from 1:
+A row of a table, `TensorPair`, names a tensor of the network and the foreign tensor, its counterpart in the other
+program. Names hold `{layer}` for the number of a layer, counted from 0, or `{number}`, counted from 1:
 
     TensorPair("encoder.{layer}.attention.query.weight", "encoder_l{number}_self_Wq", TRANSPOSE)
     TensorPair(
@@ -35,14 +35,14 @@ _SHOWN = 5
 @final
 @dataclass(frozen=True)
 class Conversion:
-    """Two inverse functions between a foreign tensor and one of ours."""
+    """Two inverse functions between a foreign tensor and one of the network."""
 
-    to_ours: Callable[[np.ndarray], np.ndarray]
-    to_theirs: Callable[[np.ndarray], np.ndarray]
+    to_network: Callable[[np.ndarray], np.ndarray]
+    to_foreign: Callable[[np.ndarray], np.ndarray]
 
 
 TRANSPOSE: Final = Conversion(np.transpose, np.transpose)
-"""Foreign matrices are (inputs, outputs), and ours are (outputs, inputs)."""
+"""Foreign matrices are (inputs, outputs), and those of the network (outputs, inputs)."""
 SINGLE_ROW: Final = Conversion(lambda array: array.reshape(-1), lambda array: array.reshape(1, -1))
 """Foreign vectors are matrices of one row."""
 
@@ -50,14 +50,14 @@ SINGLE_ROW: Final = Conversion(lambda array: array.reshape(-1), lambda array: ar
 @final
 @dataclass(frozen=True)
 class TensorPair:
-    """Row of a table: a tensor of ours and its counterpart.
+    """Row of a table: a tensor of the network and the foreign one.
 
-    Several names on one side are the equal or, on our side, differently sized parts of the tensor on the other side,
+    Several names on one side are the equal or, in the network, differently sized parts of the tensor on the other side,
     concatenated along the first axis after the conversion.
     """
 
-    ours: str | tuple[str, ...]
-    theirs: str | tuple[str, ...]
+    network: str | tuple[str, ...]
+    foreign: str | tuple[str, ...]
     """Name, or names; none for a tensor that the other program does not have, which needs a `default`.
 
     A tensor that is one with another one there has no name, and the name of the other one as an alias.
@@ -93,7 +93,7 @@ class TensorAccount:
     left_over: Mapping[str, str] = field(default_factory=dict)
     """Reason by foreign name."""
     filled: Mapping[str, float] = field(default_factory=dict)
-    """Value by the name of each tensor of ours that the other program does not have."""
+    """Value by the name of each tensor of the network that the other program does not have."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record of the account."""
@@ -106,8 +106,8 @@ class _Row:
     """Row of a table for one layer."""
 
     pair: TensorPair
-    ours: tuple[str, ...]
-    theirs: tuple[str, ...]
+    network: tuple[str, ...]
+    foreign: tuple[str, ...]
     aliases: tuple[str, ...]
 
 
@@ -121,49 +121,49 @@ class TensorTable:
 
     def read(
         self,
-        theirs: Mapping[str, np.ndarray],
+        foreign: Mapping[str, np.ndarray],
         shapes: Shapes,
         *,
         where: str,
         orders: Orders | None = None,
         allow_unused: Collection[str] = (),
     ) -> tuple[dict[str, np.ndarray], TensorAccount]:
-        """Convert foreign tensors to ours, in float32, which have the given names and shapes.
+        """Convert foreign tensors to those of a network in float32, with the given names and shapes.
 
         `orders` are those of the vocabularies; without, rows keep their order. `allow_unused` names foreign tensors
         that the user leaves out; `where` begins messages. Raises DataError if tensors are missing, left over without a
         reason, or of another shape, and ConfigError if `allow_unused` names no tensor.
         """
-        if unknown := set(allow_unused) - theirs.keys():
+        if unknown := set(allow_unused) - foreign.keys():
             raise ConfigError(f"{where}: has no tensor {_names(unknown)}, which --allow-unused names. Leave it out.")
         rows = list(_expand(self.pairs, shapes))
         used, filled, found = set[str](), dict[str, float](), dict[str, np.ndarray]()
-        _check_missing(rows, theirs, shapes, where=where)
+        _check_missing(rows, foreign, shapes, where=where)
         for row in rows:
-            names = _present(row, theirs)
+            names = _present(row, foreign)
             if not names:
                 assert row.pair.default is not None, "checked"
-                filled |= dict.fromkeys(row.ours, row.pair.default)
+                filled |= dict.fromkeys(row.network, row.pair.default)
             used |= names
-            found |= _read_row(row, theirs, shapes, orders or {}, where=where)
-        left_over = self._account_left_over(theirs.keys() - used, allow_unused=allow_unused, where=where)
-        return found, TensorAccount(tuple(name for name in theirs if name in used), left_over, filled)
+            found |= _read_row(row, foreign, shapes, orders or {}, where=where)
+        left_over = self._account_left_over(foreign.keys() - used, allow_unused=allow_unused, where=where)
+        return found, TensorAccount(tuple(name for name in foreign if name in used), left_over, filled)
 
-    def write(self, ours: Mapping[str, np.ndarray], *, orders: Orders | None = None) -> dict[str, np.ndarray]:
-        """Convert our tensors to those of the other program, the inverse of `read`.
+    def write(self, weights: Mapping[str, np.ndarray], *, orders: Orders | None = None) -> dict[str, np.ndarray]:
+        """Convert the tensors of a network to foreign ones, the inverse of `read`.
 
         Raises ConfigError if the table has no row for a tensor, or the other program lacks it and its values matter.
         """
-        rows = list(_expand(self.pairs, {name: array.shape for name, array in ours.items()}))
-        if unknown := ours.keys() - {name for row in rows for name in row.ours}:
+        rows = list(_expand(self.pairs, {name: array.shape for name, array in weights.items()}))
+        if unknown := weights.keys() - {name for row in rows for name in row.network}:
             raise ConfigError(f"{_names(unknown)}: the format has no such weights. Export the model to another format.")
         found: dict[str, np.ndarray] = {}
         for row in rows:
-            if row.theirs or not row.aliases:
-                found |= _write_row(row, ours, orders or {})
+            if row.foreign or not row.aliases:
+                found |= _write_row(row, weights, orders or {})
         for row in rows:
-            if row.aliases and not row.theirs:
-                _check_copy(row, ours, found, orders or {})
+            if row.aliases and not row.foreign:
+                _check_copy(row, weights, found, orders or {})
         return found
 
     def _account_left_over(
@@ -185,31 +185,31 @@ class TensorTable:
         return found
 
 
-def _expand(pairs: Sequence[TensorPair], ours: Collection[str]) -> Iterator[_Row]:
+def _expand(pairs: Sequence[TensorPair], tensors: Collection[str]) -> Iterator[_Row]:
     """Yield the rows of a table for each layer of a model with these tensors, without parts that it lacks."""
     for pair in pairs:
-        names = _tuple(pair.ours)
+        names = _tuple(pair.network)
         pattern = _pattern(names[0])
-        for match in filter(None, map(pattern.fullmatch, ours)):
+        for match in filter(None, map(pattern.fullmatch, tensors)):
             layer = next((int(text) - (key == "number") for key, text in match.groupdict().items()), 0)
             fill = {"layer": str(layer), "number": str(layer + 1)}
             yield _Row(
                 pair,
                 tuple(_fill(name, fill) for name in names),
-                tuple(_fill(name, fill) for name in _tuple(pair.theirs)),
+                tuple(_fill(name, fill) for name in _tuple(pair.foreign)),
                 tuple(_fill(name, fill) for name in pair.aliases),
             )
 
 
-def _check_missing(rows: Sequence[_Row], theirs: Collection[str], shapes: Shapes, *, where: str) -> None:
-    """Raise DataError if the foreign file lacks tensors; the table has a row for each tensor of ours."""
-    unnamed = shapes.keys() - {name for row in rows for name in row.ours}
+def _check_missing(rows: Sequence[_Row], foreign: Collection[str], shapes: Shapes, *, where: str) -> None:
+    """Raise DataError if the foreign file lacks tensors; the table has a row for each tensor of the network."""
+    unnamed = shapes.keys() - {name for row in rows for name in row.network}
     assert not unnamed, f"the table of names lacks {sorted(unnamed)}"
     missing = [
         name
         for row in rows
-        if row.pair.default is None and not _present(row, theirs)
-        for name in (set(row.theirs) - set(theirs) or row.theirs)
+        if row.pair.default is None and not _present(row, foreign)
+        for name in (set(row.foreign) - set(foreign) or row.foreign)
     ]
     if missing:
         raise DataError(
@@ -218,26 +218,26 @@ def _check_missing(rows: Sequence[_Row], theirs: Collection[str], shapes: Shapes
         )
 
 
-def _present(row: _Row, theirs: Collection[str]) -> set[str]:
+def _present(row: _Row, foreign: Collection[str]) -> set[str]:
     """Return the foreign names that a row uses; none if a part is missing."""
-    found = {name for name in row.aliases if name in theirs}
-    return found | set(row.theirs) if row.theirs and all(name in theirs for name in row.theirs) else found
+    found = {name for name in row.aliases if name in foreign}
+    return found | set(row.foreign) if row.foreign and all(name in foreign for name in row.foreign) else found
 
 
 def _read_row(
-    row: _Row, theirs: Mapping[str, np.ndarray], shapes: Shapes, orders: Orders, *, where: str
+    row: _Row, foreign: Mapping[str, np.ndarray], shapes: Shapes, orders: Orders, *, where: str
 ) -> dict[str, np.ndarray]:
-    """Return our tensors of a row."""
-    present = _present(row, theirs)
+    """Return the tensors of the network of a row."""
+    present = _present(row, foreign)
     order, is_bias = _order(row, orders), row.pair.rows == "output_bias"
     if not present:
-        found = {name: np.full(shapes[name], row.pair.default, dtype=np.float32) for name in row.ours}
+        found = {name: np.full(shapes[name], row.pair.default, dtype=np.float32) for name in row.network}
         if is_bias and order is not None:
             found = {name: order.reorder(array[: order.size], is_output_bias=True) for name, array in found.items()}
         return found
     wholes = [
-        _convert(row, [theirs[name] for name in names], where=where)
-        for names in (row.theirs, *((alias,) for alias in row.aliases))
+        _convert(row, [foreign[name] for name in names], where=where)
+        for names in (row.foreign, *((alias,) for alias in row.aliases))
         if names and present.issuperset(names)
     ]
     if any(not np.array_equal(whole, wholes[0]) for whole in wholes[1:]):
@@ -258,13 +258,13 @@ def _read_row(
 
 def _convert(row: _Row, arrays: Sequence[np.ndarray], *, where: str) -> np.ndarray:
     """Return the parts of a foreign tensor as one, converted to float32."""
-    convert = row.pair.conversion.to_ours if row.pair.conversion is not None else np.asarray
+    convert = row.pair.conversion.to_network if row.pair.conversion is not None else np.asarray
     try:
         parts = [convert(array) for array in arrays]
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
     except ValueError as error:
         raise DataError(
-            f"{where}: {_names(row.theirs)} has an unexpected shape {[one.shape for one in arrays]}. "
+            f"{where}: {_names(row.foreign)} has an unexpected shape {[one.shape for one in arrays]}. "
             "Does the configuration belong to it?"
         ) from error
     return np.array(whole, dtype=np.float32, order="C")
@@ -274,7 +274,7 @@ def _split(
     row: _Row, whole: np.ndarray, shapes: Shapes, *, names: Collection[str], where: str
 ) -> dict[str, np.ndarray]:
     """Return the parts of a tensor. Raises DataError if their shapes are not those of the model."""
-    expected = [shapes[name] for name in row.ours]
+    expected = [shapes[name] for name in row.network]
     sizes = [shape[0] if shape else 1 for shape in expected]
     total = expected[0] if len(expected) == 1 else (sum(sizes), *expected[0][1:])
     if whole.shape != total:
@@ -283,40 +283,40 @@ def _split(
             "Do the files belong together?"
         )
     if len(expected) == 1:
-        return {row.ours[0]: whole}
+        return {row.network[0]: whole}
     parts = np.split(whole, np.cumsum(sizes)[:-1])
-    return {name: np.ascontiguousarray(part) for name, part in zip(row.ours, parts, strict=True)}
+    return {name: np.ascontiguousarray(part) for name, part in zip(row.network, parts, strict=True)}
 
 
-def _write_row(row: _Row, ours: Mapping[str, np.ndarray], orders: Orders) -> dict[str, np.ndarray]:
+def _write_row(row: _Row, weights: Mapping[str, np.ndarray], orders: Orders) -> dict[str, np.ndarray]:
     """Return the foreign tensors of a row."""
-    parts = [ours[name] for name in row.ours]
+    parts = [weights[name] for name in row.network]
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
     if (order := _order(row, orders)) is not None:
         whole = order.restore(whole, is_output_bias=row.pair.rows == "output_bias")
-    if not row.theirs:
+    if not row.foreign:
         if not np.all(whole == row.pair.default):
             raise ConfigError(
-                f"{_names(row.ours)}: the format has no such weights, and a training here has changed them. Export the "
-                "model to another format."
+                f"{_names(row.network)}: the format has no such weights, and a training here has changed them. Export "
+                "the model to another format."
             )
         return {}
     conversion = row.pair.conversion
-    pieces = np.split(whole, len(row.theirs)) if len(row.theirs) > 1 else [whole]
+    pieces = np.split(whole, len(row.foreign)) if len(row.foreign) > 1 else [whole]
     return {
-        name: np.ascontiguousarray(piece if conversion is None else conversion.to_theirs(piece))
-        for name, piece in zip(row.theirs, pieces, strict=True)
+        name: np.ascontiguousarray(piece if conversion is None else conversion.to_foreign(piece))
+        for name, piece in zip(row.foreign, pieces, strict=True)
     }
 
 
-def _check_copy(row: _Row, ours: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], orders: Orders) -> None:
-    """Raise ConfigError if a tensor of ours that has no foreign name of its own differs from its written copy."""
-    whole, order = ours[row.ours[0]], _order(row, orders)
-    theirs = whole if order is None else order.restore(whole)
+def _check_copy(row: _Row, weights: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], orders: Orders) -> None:
+    """Raise ConfigError if a tensor without a foreign name of its own differs from its written copy."""
+    whole, order = weights[row.network[0]], _order(row, orders)
+    foreign = whole if order is None else order.restore(whole)
     for alias in row.aliases:
-        if alias in found and not np.array_equal(theirs, found[alias]):
+        if alias in found and not np.array_equal(foreign, found[alias]):
             raise ConfigError(
-                f"{_names(row.ours)} and {alias} are one tensor in the format, and differ since a training here. "
+                f"{_names(row.network)} and {alias} are one tensor in the format, and differ since a training here. "
                 "Export the model to another format."
             )
 

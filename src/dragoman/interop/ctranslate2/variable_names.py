@@ -65,13 +65,13 @@ def _embeddings(config: EncoderDecoderConfig | DecoderOnlyConfig, source: str) -
     yield TensorPair("unembedding.bias", "decoder/projection/bias", rows="output_bias", default=0.0)
 
 
-def _layer(ours: str, theirs: str, rotate: Conversion | None) -> Iterator[TensorPair]:
-    attention, cross, feed_forward = (f"{theirs}/{name}" for name in ("self_attention", "attention", "ffn"))
+def _layer(module: str, foreign: str, rotate: Conversion | None) -> Iterator[TensorPair]:
+    attention, cross, feed_forward = (f"{foreign}/{name}" for name in ("self_attention", "attention", "ffn"))
     for part in _PARTS:
         default = 0.0 if part == "bias" else None
-        fused = tuple(f"{ours}.attention.{name}.{part}" for name in ("query", "key", "value"))
+        fused = tuple(f"{module}.attention.{name}.{part}" for name in ("query", "key", "value"))
         yield TensorPair(fused, f"{attention}/linear_0/{part}", rotate, default=default)
-        fused = tuple(f"{ours}.cross_attention.{name}.{part}" for name in ("key", "value"))
+        fused = tuple(f"{module}.cross_attention.{name}.{part}" for name in ("key", "value"))
         yield TensorPair(fused, f"{cross}/linear_1/{part}", default=default)
         for name, counterpart in (
             ("attention.output", f"{attention}/linear_1"),
@@ -81,30 +81,32 @@ def _layer(ours: str, theirs: str, rotate: Conversion | None) -> Iterator[Tensor
             ("feed_forward.gate", f"{feed_forward}/linear_0_noact"),
             ("feed_forward.outer", f"{feed_forward}/linear_1"),
         ):
-            yield TensorPair(f"{ours}.{name}.{part}", f"{counterpart}/{part}", default=default)
+            yield TensorPair(f"{module}.{name}.{part}", f"{counterpart}/{part}", default=default)
     for name, counterpart in (
         ("attention_residual", attention),
         ("cross_attention_residual", cross),
         ("feed_forward_residual", feed_forward),
     ):
-        yield from _norm(f"{ours}.{name}.norm", f"{counterpart}/layer_norm")
+        yield from _norm(f"{module}.{name}.norm", f"{counterpart}/layer_norm")
     for name in ("key", "value"):
         positions = f"{attention}/relative_position_{name}s"
-        yield TensorPair(f"{ours}.attention.position_bias.{name}_embedding", positions)
+        yield TensorPair(f"{module}.attention.position_bias.{name}_embedding", positions)
 
 
-def _norm(ours: str, theirs: str) -> Iterator[TensorPair]:
+def _norm(module: str, foreign: str) -> Iterator[TensorPair]:
     for part in _PARTS:
-        yield TensorPair(f"{ours}.{part}", f"{theirs}/{_NORM[part]}")
+        yield TensorPair(f"{module}.{part}", f"{foreign}/{_NORM[part]}")
 
 
-def _around_embedding(ours: str, scope: str) -> Iterator[TensorPair]:
-    yield from _norm(f"{ours}.norm", f"{scope}/layernorm_embedding")
-    yield TensorPair(f"{ours}.positions.table.weight", f"{scope}/position_encodings/encodings")
+def _around_embedding(module: str, scope: str) -> Iterator[TensorPair]:
+    yield from _norm(f"{module}.norm", f"{scope}/layernorm_embedding")
+    yield TensorPair(f"{module}.positions.table.weight", f"{scope}/position_encodings/encodings")
 
 
-def _stack_bias(ours: str, scope: str) -> Iterator[TensorPair]:
-    yield TensorPair(f"{ours}.attention.position_bias.table", f"{scope}/layer_0/self_attention/relative_attention_bias")
+def _stack_bias(module: str, scope: str) -> Iterator[TensorPair]:
+    yield TensorPair(
+        f"{module}.attention.position_bias.table", f"{scope}/layer_0/self_attention/relative_attention_bias"
+    )
 
 
 def _interleave(config: EncoderDecoderConfig | DecoderOnlyConfig) -> Conversion:

@@ -31,11 +31,11 @@ def tensor_table(names: Collection[str], *, tied: str) -> TensorTable:
         numbered = f"{side}.layers.0.layer_norms.0.weight" in names
         layer = f"{side}.layers.{{layer}}."
         attentions = {"attention": "self_attn"} | ({"cross_attention": "encoder_attn"} if side == "decoder" else {})
-        for ours, theirs in attentions.items():
-            pairs += _attention(f"{side}.{{layer}}.{ours}.", f"{layer}{theirs}.", names)
-        for number, (ours, theirs) in enumerate(norms.items()):
-            foreign = f"layer_norms.{number}" if numbered else theirs
-            pairs += _renamed(f"{side}.{{layer}}.{ours}_residual.norm", layer + foreign)
+        for module, foreign in attentions.items():
+            pairs += _attention(f"{side}.{{layer}}.{module}.", f"{layer}{foreign}.", names)
+        for number, (module, foreign) in enumerate(norms.items()):
+            name = f"layer_norms.{number}" if numbered else foreign
+            pairs += _renamed(f"{side}.{{layer}}.{module}_residual.norm", layer + name)
         pairs += _renamed(f"{side}.{{layer}}.feed_forward.inner", f"{layer}fc1")
         pairs += _renamed(f"{side}.{{layer}}.feed_forward.outer", f"{layer}fc2")
         pairs += _renamed(f"{side}_norm", f"{side}.layer_norm")
@@ -47,7 +47,7 @@ def _embeddings(tied: str) -> list[TensorPair]:
     source = TensorPair("source_embedding.tokens.weight", "encoder.embed_tokens.weight", rows="source")
     if tied == "all":
         first = (_TARGET, *tie_output)
-        source = TensorPair(source.ours, source.theirs, rows="target", aliases=first)
+        source = TensorPair(source.network, source.foreign, rows="target", aliases=first)
     pairs = [
         source,
         TensorPair("target_embedding.tokens.weight", _TARGET, rows="target", aliases=tie_output * (tied == "target")),
@@ -60,18 +60,18 @@ def _embeddings(tied: str) -> list[TensorPair]:
     return pairs
 
 
-def _attention(ours: str, theirs: str, names: Collection[str]) -> list[TensorPair]:
+def _attention(module: str, foreign: str, names: Collection[str]) -> list[TensorPair]:
     """Return the rows of an attention, whose projections older versions join."""
-    pairs = _renamed(f"{ours}output", f"{theirs}out_proj")
-    if f"{theirs.replace('{layer}', '0')}in_proj_weight" in names:
+    pairs = _renamed(f"{module}output", f"{foreign}out_proj")
+    if f"{foreign.replace('{layer}', '0')}in_proj_weight" in names:
         for kind in ("weight", "bias"):
-            pairs.append(TensorPair(tuple(f"{ours}{part}.{kind}" for part in _PARTS), f"{theirs}in_proj_{kind}"))
+            pairs.append(TensorPair(tuple(f"{module}{part}.{kind}" for part in _PARTS), f"{foreign}in_proj_{kind}"))
         return pairs
     for part in _PARTS:
-        pairs += _renamed(ours + part, f"{theirs}{part[0]}_proj")
+        pairs += _renamed(module + part, f"{foreign}{part[0]}_proj")
     return pairs
 
 
-def _renamed(ours: str, theirs: str) -> list[TensorPair]:
+def _renamed(module: str, foreign: str) -> list[TensorPair]:
     """Return the rows of weight and bias."""
-    return [TensorPair(f"{ours}.{kind}", f"{theirs}.{kind}") for kind in ("weight", "bias")]
+    return [TensorPair(f"{module}.{kind}", f"{foreign}.{kind}") for kind in ("weight", "bias")]

@@ -157,11 +157,13 @@ def _tensor_table(family: str, network: DecoderOnlyConfig) -> TensorTable:
         TensorPair("unembedding.weight", _HEAD, rows="target"),
         TensorPair("unembedding.bias", (), rows="output_bias", default=0.0),
     ]
-    for ours, theirs in _LINEAR.items():
-        order = _by_halves(groups[ours]) if family == "llama" and ours in groups else None
+    for module, foreign in _LINEAR.items():
+        order = _by_halves(groups[module]) if family == "llama" and module in groups else None
         for part in ("weight", "bias"):
-            pairs.append(TensorPair(f"{block}.{ours}.{part}", f"blk.{{layer}}.{theirs}.{part}", order))
-    pairs += [TensorPair(f"{block}.{ours}.weight", f"blk.{{layer}}.{theirs}.weight") for ours, theirs in _NORMS.items()]
+            pairs.append(TensorPair(f"{block}.{module}.{part}", f"blk.{{layer}}.{foreign}.{part}", order))
+    pairs += [
+        TensorPair(f"{block}.{module}.weight", f"blk.{{layer}}.{foreign}.weight") for module, foreign in _NORMS.items()
+    ]
     return TensorTable(pairs, (LeftOver("blk.{layer}.attn_rot_embd.weight", "rates of the positions"),))
 
 

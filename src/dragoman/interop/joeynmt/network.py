@@ -63,7 +63,7 @@ def tensor_table(tied: str) -> TensorTable:
     output, target = "decoder.output_layer.weight", "trg_embed.lut.weight"
     source = TensorPair("source_embedding.tokens.weight", "src_embed.lut.weight", rows="source")
     if tied == "all":
-        source = TensorPair(source.ours, source.theirs, rows="target", aliases=(target, output))
+        source = TensorPair(source.network, source.foreign, rows="target", aliases=(target, output))
     pairs = [
         source,
         TensorPair(
@@ -79,15 +79,15 @@ def tensor_table(tied: str) -> TensorTable:
     for side, sublayers in attentions.items():
         layer = f"{side}.layers.{{layer}}."
         renamed = {f"{side}_norm": f"{side}.layer_norm"}
-        for ours, (theirs, norm) in sublayers.items():
-            renamed[f"{side}.{{layer}}.{ours}_residual.norm"] = layer + norm
+        for module, (foreign, norm) in sublayers.items():
+            renamed[f"{side}.{{layer}}.{module}_residual.norm"] = layer + norm
             for part, name in _ATTENTION_PARTS.items():
-                renamed[f"{side}.{{layer}}.{ours}.{part}"] = f"{layer}{theirs}.{name}"
+                renamed[f"{side}.{{layer}}.{module}.{part}"] = f"{layer}{foreign}.{name}"
         renamed[f"{side}.{{layer}}.feed_forward_residual.norm"] = f"{layer}feed_forward.layer_norm"
         renamed[f"{side}.{{layer}}.feed_forward.inner"] = f"{layer}feed_forward.pwff_layer.0"
         renamed[f"{side}.{{layer}}.feed_forward.outer"] = f"{layer}feed_forward.pwff_layer.3"
-        for ours, name in renamed.items():
-            pairs += [TensorPair(f"{ours}.{kind}", f"{name}.{kind}") for kind in ("weight", "bias")]
+        for module, name in renamed.items():
+            pairs += [TensorPair(f"{module}.{kind}", f"{name}.{kind}") for kind in ("weight", "bias")]
     return TensorTable(pairs, [LeftOver(f"{side}.pe.pe", "sinusoids, computed") for side in attentions])
 
 

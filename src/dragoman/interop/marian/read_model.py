@@ -14,12 +14,12 @@ from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin
 from dragoman.interop.marian.binary_format import SETTINGS, MarianTensors, read_binary, settings_text
 from dragoman.interop.marian.model_files import ModelFiles, find_files
 from dragoman.interop.marian.model_settings import parse_settings, to_network
-from dragoman.interop.marian.npz_format import read_npz
 from dragoman.interop.marian.quantization import MULTIPLIER_SUFFIX, read_multipliers, to_floats
 from dragoman.interop.marian.shortlist_format import read_shortlist
 from dragoman.interop.marian.shortlist_order import from_marian
 from dragoman.interop.marian.tensor_names import tensor_table
 from dragoman.interop.marian.vocabulary_files import EOS, SENTENCEPIECE_FILE, UNK, read_vocabulary
+from dragoman.interop.npz_files import read_npz
 from dragoman.interop.vocabulary_order import VocabularyOrder
 from dragoman.models.config import EncoderDecoderConfig
 

@@ -23,23 +23,23 @@ def tensor_table(network: EncoderDecoderConfig) -> TensorTable:
 def _pairs(network: EncoderDecoderConfig) -> Iterator[TensorPair]:
     yield from _embeddings(network)
     after = "_pre" if network.norm_position == "pre" else ""
-    for side, name, theirs in (
+    for side, name, foreign in (
         ("encoder", "attention", "self"),
         ("decoder", "attention", "self"),
         ("decoder", "cross_attention", "context"),
     ):
-        prefix = f"{side}_l{{number}}_{theirs}"
+        prefix = f"{side}_l{{number}}_{foreign}"
         for part, letter in _ATTENTION.items():
-            ours = f"{side}.{{layer}}.{name}.{part}"
-            yield TensorPair(f"{ours}.weight", f"{prefix}_W{letter}", TRANSPOSE)
-            yield TensorPair(f"{ours}.bias", f"{prefix}_b{letter}", SINGLE_ROW)
+            module = f"{side}.{{layer}}.{name}.{part}"
+            yield TensorPair(f"{module}.weight", f"{prefix}_W{letter}", TRANSPOSE)
+            yield TensorPair(f"{module}.bias", f"{prefix}_b{letter}", SINGLE_ROW)
         if side == "encoder" or name == "cross_attention" or network.decoder_layer == "self_attention":
             yield from _norm(f"{side}.{{layer}}.{name}_residual.norm", f"{prefix}_Wo", after)
     for side in ("encoder", "decoder"):
         for part, number in (("inner", "1"), ("outer", "2")):
-            ours = f"{side}.{{layer}}.feed_forward.{part}"
-            yield TensorPair(f"{ours}.weight", f"{side}_l{{number}}_ffn_W{number}", TRANSPOSE)
-            yield TensorPair(f"{ours}.bias", f"{side}_l{{number}}_ffn_b{number}", SINGLE_ROW)
+            module = f"{side}.{{layer}}.feed_forward.{part}"
+            yield TensorPair(f"{module}.weight", f"{side}_l{{number}}_ffn_W{number}", TRANSPOSE)
+            yield TensorPair(f"{module}.bias", f"{side}_l{{number}}_ffn_b{number}", SINGLE_ROW)
         yield from _norm(f"{side}.{{layer}}.feed_forward_residual.norm", f"{side}_l{{number}}_ffn_ffn", after)
         yield from _norm(f"{side}_norm", f"{side}_top", "")
     if network.decoder_layer == "ssru":
@@ -51,9 +51,9 @@ def _pairs(network: EncoderDecoderConfig) -> Iterator[TensorPair]:
         yield from _norm("decoder.{layer}.attention_residual.norm", ssru_norm, after)
 
 
-def _norm(ours: str, theirs: str, suffix: str) -> Iterator[TensorPair]:
+def _norm(module: str, foreign: str, suffix: str) -> Iterator[TensorPair]:
     for part, name in _NORM.items():
-        yield TensorPair(f"{ours}.{part}", f"{theirs}_ln_{name}{suffix}", SINGLE_ROW)
+        yield TensorPair(f"{module}.{part}", f"{foreign}_ln_{name}{suffix}", SINGLE_ROW)
 
 
 def _embeddings(network: EncoderDecoderConfig) -> Iterator[TensorPair]:

@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 
 from dragoman.errors import DataError
 from dragoman.interop.marian.binary_format import SETTINGS, Int8Matrix, read_binary, write_binary
-from dragoman.interop.marian.npz_format import read_npz
 from dragoman.interop.marian.shortlist_format import MAGIC, MarianShortlist, read_shortlist, write_shortlist
 from dragoman.interop.marian.vocabulary_files import read_vocabulary
+from dragoman.interop.npz_files import read_npz
 from tests.property_settings import damaged_files, examples
 
 FLOATS = arrays.arrays(np.float32, arrays.array_shapes(max_dims=3, max_side=5), elements=st.floats(-9, 9, width=32))

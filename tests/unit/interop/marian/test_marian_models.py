@@ -13,14 +13,13 @@ from dragoman.data.tokenizers import BOS, EOS, BpeConfig, Tokenizer, UnigramConf
 from dragoman.errors import ConfigError, DataError
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions, build_network
 from dragoman.interop.marian.binary_format import SETTINGS, Int8Matrix, read_binary, write_binary
-from dragoman.interop.marian.npz_format import write_npz
 from dragoman.interop.marian.read_model import read
 from dragoman.interop.marian.shortlist_format import read_shortlist
 from dragoman.interop.marian.write_model import write
 from dragoman.interop.recognize_format import PARTNERS, recognize_format
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.weight_storage import get_weights
-from tests.marian_students import PAIRS, student
+from tests.marian_students import PAIRS, student, write_npz
 
 
 def visible(model: ExportedModel | ImportedModel) -> dict[str, np.ndarray]:

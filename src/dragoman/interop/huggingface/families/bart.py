@@ -101,13 +101,13 @@ def has_two_vocabularies(config: ForeignConfig) -> bool:
 def tensor_table(family: str, network: EncoderDecoderConfig) -> TensorTable:
     """Return the names of the tensors of a network."""
     pairs = [*_embedding_pairs(network), *_output_pairs(family)]
-    for ours, theirs in (("encoder", "encoder"), ("decoder", "decoder")):
-        side = {"encoder": "source", "decoder": "target"}[ours]
-        stack = f"model.{theirs}"
+    for module, foreign in (("encoder", "encoder"), ("decoder", "decoder")):
+        side = {"encoder": "source", "decoder": "target"}[module]
+        stack = f"model.{foreign}"
         pairs += _linear(f"{side}_embedding.norm", f"{stack}.layernorm_embedding")
-        pairs += _linear(f"{ours}_norm", f"{stack}.layer_norm")
-        pairs.append(TensorPair(f"{side}_embedding.positions.table.weight", POSITIONS.format(theirs)))
-        pairs += _layer_pairs(ours, f"{stack}.layers.{{layer}}")
+        pairs += _linear(f"{module}_norm", f"{stack}.layer_norm")
+        pairs.append(TensorPair(f"{side}_embedding.positions.table.weight", POSITIONS.format(foreign)))
+        pairs += _layer_pairs(module, f"{stack}.layers.{{layer}}")
     return TensorTable(
         pairs,
         (
@@ -168,19 +168,19 @@ def _embedding_pairs(network: EncoderDecoderConfig) -> list[TensorPair]:
         "model.shared.weight",
         "lm_head.weight",
     )
-    ours = "{}_embedding.tokens.weight".format
+    table = "{}_embedding.tokens.weight".format
     match network.tie_embeddings:
         case "all":
-            return [TensorPair(ours("source"), shared, rows="source", aliases=(source, target, head))]
+            return [TensorPair(table("source"), shared, rows="source", aliases=(source, target, head))]
         case "target":
             return [
-                TensorPair(ours("source"), source, rows="source"),
-                TensorPair(ours("target"), target, rows="target", aliases=(head,)),
+                TensorPair(table("source"), source, rows="source"),
+                TensorPair(table("target"), target, rows="target", aliases=(head,)),
             ]
         case "none":
             return [
-                TensorPair(ours("source"), shared, rows="source", aliases=(source,)),
-                TensorPair(ours("target"), (), rows="target", aliases=(shared, target)),
+                TensorPair(table("source"), shared, rows="source", aliases=(source,)),
+                TensorPair(table("target"), (), rows="target", aliases=(shared, target)),
                 TensorPair("unembedding.weight", head, rows="target"),
             ]
 
@@ -191,28 +191,28 @@ def _output_pairs(family: str) -> list[TensorPair]:
     return [TensorPair("unembedding.bias", name, SINGLE_ROW, rows="output_bias", default=0.0)]
 
 
-def _layer_pairs(ours: str, theirs: str) -> list[TensorPair]:
-    block = f"{ours}.{{layer}}"
+def _layer_pairs(module: str, foreign: str) -> list[TensorPair]:
+    block = f"{module}.{{layer}}"
     pairs = [
-        *_attention(f"{block}.attention", f"{theirs}.self_attn"),
-        *_linear(f"{block}.attention_residual.norm", f"{theirs}.self_attn_layer_norm"),
-        *_linear(f"{block}.feed_forward.inner", f"{theirs}.fc1"),
-        *_linear(f"{block}.feed_forward.outer", f"{theirs}.fc2"),
-        *_linear(f"{block}.feed_forward_residual.norm", f"{theirs}.final_layer_norm"),
+        *_attention(f"{block}.attention", f"{foreign}.self_attn"),
+        *_linear(f"{block}.attention_residual.norm", f"{foreign}.self_attn_layer_norm"),
+        *_linear(f"{block}.feed_forward.inner", f"{foreign}.fc1"),
+        *_linear(f"{block}.feed_forward.outer", f"{foreign}.fc2"),
+        *_linear(f"{block}.feed_forward_residual.norm", f"{foreign}.final_layer_norm"),
     ]
-    if ours == "decoder":
-        pairs += _attention(f"{block}.cross_attention", f"{theirs}.encoder_attn")
-        pairs += _linear(f"{block}.cross_attention_residual.norm", f"{theirs}.encoder_attn_layer_norm")
+    if module == "decoder":
+        pairs += _attention(f"{block}.cross_attention", f"{foreign}.encoder_attn")
+        pairs += _linear(f"{block}.cross_attention_residual.norm", f"{foreign}.encoder_attn_layer_norm")
     return pairs
 
 
-def _attention(ours: str, theirs: str) -> list[TensorPair]:
+def _attention(module: str, foreign: str) -> list[TensorPair]:
     names = (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj"))
-    return [pair for own, other in names for pair in _linear(f"{ours}.{own}", f"{theirs}.{other}")]
+    return [pair for own, other in names for pair in _linear(f"{module}.{own}", f"{foreign}.{other}")]
 
 
-def _linear(ours: str, theirs: str) -> list[TensorPair]:
-    return [TensorPair(f"{ours}.{part}", f"{theirs}.{part}") for part in ("weight", "bias")]
+def _linear(module: str, foreign: str) -> list[TensorPair]:
+    return [TensorPair(f"{module}.{part}", f"{foreign}.{part}") for part in ("weight", "bias")]
 
 
 FAMILIES = tuple(

@@ -194,10 +194,10 @@ def _output_bias(names: _Names, *, has_head: bool) -> TensorPair:
 
 
 def _layer_pairs(names: _Names, prefix: str) -> Iterator[TensorPair]:
-    ours, theirs = "blocks.{layer}", prefix + names.layer
+    module, foreign = "blocks.{layer}", prefix + names.layer
     short = names.attention == "attention.{}_lin"
     for own in ("query", "key", "value"):
-        yield from _linear(f"{ours}.attention.{own}", f"{theirs}.{names.attention.format(own[0] if short else own)}")
+        yield from _linear(f"{module}.attention.{own}", f"{foreign}.{names.attention.format(own[0] if short else own)}")
     for own, other in (
         ("attention.output", names.attention_output),
         ("attention_residual.norm", names.attention_norm),
@@ -205,11 +205,11 @@ def _layer_pairs(names: _Names, prefix: str) -> Iterator[TensorPair]:
         ("feed_forward.outer", names.outer),
         ("feed_forward_residual.norm", names.norm),
     ):
-        yield from _linear(f"{ours}.{own}", f"{theirs}.{other}")
+        yield from _linear(f"{module}.{own}", f"{foreign}.{other}")
 
 
-def _linear(ours: str, theirs: str) -> list[TensorPair]:
-    return [TensorPair(f"{ours}.{part}", f"{theirs}.{part}") for part in ("weight", "bias")]
+def _linear(module: str, foreign: str) -> list[TensorPair]:
+    return [TensorPair(f"{module}.{part}", f"{foreign}.{part}") for part in ("weight", "bias")]
 
 
 def _only_row(table: np.ndarray) -> np.ndarray:

@@ -70,23 +70,23 @@ def add_prefix(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name if name == HEAD else PREFIX + name: array for name, array in tensors.items()}
 
 
-def _layer_pairs(ours: str, theirs: str) -> Iterator[TensorPair]:
+def _layer_pairs(module: str, foreign: str) -> Iterator[TensorPair]:
     for part in ("weight", "bias"):
         conversion = TRANSPOSE if part == "weight" else None
-        fused = tuple(f"{ours}.attention.{name}.{part}" for name in ("query", "key", "value"))
-        yield TensorPair(fused, f"{theirs}.attn.c_attn.{part}", conversion)
+        fused = tuple(f"{module}.attention.{name}.{part}" for name in ("query", "key", "value"))
+        yield TensorPair(fused, f"{foreign}.attn.c_attn.{part}", conversion)
         for own, other in (
             ("attention.output", "attn.c_proj"),
             ("feed_forward.inner", "mlp.c_fc"),
             ("feed_forward.outer", "mlp.c_proj"),
         ):
-            yield TensorPair(f"{ours}.{own}.{part}", f"{theirs}.{other}.{part}", conversion)
-    yield from _linear(f"{ours}.attention_residual.norm", f"{theirs}.ln_1")
-    yield from _linear(f"{ours}.feed_forward_residual.norm", f"{theirs}.ln_2")
+            yield TensorPair(f"{module}.{own}.{part}", f"{foreign}.{other}.{part}", conversion)
+    yield from _linear(f"{module}.attention_residual.norm", f"{foreign}.ln_1")
+    yield from _linear(f"{module}.feed_forward_residual.norm", f"{foreign}.ln_2")
 
 
-def _linear(ours: str, theirs: str) -> list[TensorPair]:
-    return [TensorPair(f"{ours}.{part}", f"{theirs}.{part}") for part in ("weight", "bias")]
+def _linear(module: str, foreign: str) -> list[TensorPair]:
+    return [TensorPair(f"{module}.{part}", f"{foreign}.{part}") for part in ("weight", "bias")]
 
 
 FAMILIES = (DecoderFamily("gpt2", "GPT2LMHeadModel", read_network, tensor_table, rename=add_prefix),)

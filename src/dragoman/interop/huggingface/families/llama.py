@@ -133,7 +133,7 @@ def _pattern(family: str, config: ForeignConfig, layers: int) -> PatternConfig:
     return SlidingWindowConfig(window=config.size("sliding_window", at_least=2) - 1)
 
 
-def _layer_pairs(ours: str, theirs: str) -> Iterator[TensorPair]:
+def _layer_pairs(module: str, foreign: str) -> Iterator[TensorPair]:
     for own, other in (
         ("attention.query", "self_attn.q_proj"),
         ("attention.key", "self_attn.k_proj"),
@@ -144,9 +144,9 @@ def _layer_pairs(ours: str, theirs: str) -> Iterator[TensorPair]:
         ("feed_forward.outer", "mlp.down_proj"),
     ):
         for part in ("weight", "bias"):
-            yield TensorPair(f"{ours}.{own}.{part}", f"{theirs}.{other}.{part}")
-    yield TensorPair(f"{ours}.attention_residual.norm.weight", f"{theirs}.input_layernorm.weight")
-    yield TensorPair(f"{ours}.feed_forward_residual.norm.weight", f"{theirs}.post_attention_layernorm.weight")
+            yield TensorPair(f"{module}.{own}.{part}", f"{foreign}.{other}.{part}")
+    yield TensorPair(f"{module}.attention_residual.norm.weight", f"{foreign}.input_layernorm.weight")
+    yield TensorPair(f"{module}.feed_forward_residual.norm.weight", f"{foreign}.post_attention_layernorm.weight")
 
 
 FAMILIES = tuple(

@@ -69,13 +69,13 @@ def read_network(_: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray
 def tensor_table(_: str, network: EncoderDecoderConfig) -> TensorTable:
     """Return the names of the tensors of a network."""
     first, *others = EMBEDDINGS
-    ours = "{}_embedding.tokens.weight".format
+    table = "{}_embedding.tokens.weight".format
     if network.tie_embeddings == "all":
-        pairs = [TensorPair(ours("source"), first, rows="source", aliases=(*others, HEAD))]
+        pairs = [TensorPair(table("source"), first, rows="source", aliases=(*others, HEAD))]
     else:
         pairs = [
-            TensorPair(ours("source"), first, rows="source", aliases=tuple(others)),
-            TensorPair(ours("target"), (), rows="target", aliases=EMBEDDINGS),
+            TensorPair(table("source"), first, rows="source", aliases=tuple(others)),
+            TensorPair(table("target"), (), rows="target", aliases=EMBEDDINGS),
             TensorPair("unembedding.weight", HEAD, rows="target"),
         ]
     pairs.append(TensorPair("unembedding.bias", (), rows="output_bias", default=0.0))
@@ -109,7 +109,7 @@ def _output(config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> tuple[b
 
 
 def _stack_pairs(stack: str, *, gated: bool) -> list[TensorPair]:
-    block, theirs = f"{stack}.{{layer}}", f"{stack}.block.{{layer}}.layer"
+    block, foreign = f"{stack}.{{layer}}", f"{stack}.block.{{layer}}.layer"
     last = 2 if stack == "decoder" else 1
     pairs = [
         TensorPair(f"{stack}_norm.weight", f"{stack}.final_layer_norm.weight"),
@@ -117,14 +117,14 @@ def _stack_pairs(stack: str, *, gated: bool) -> list[TensorPair]:
             f"{stack}.0.attention.position_bias.table",
             f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
         ),
-        *_attention(f"{block}.attention", f"{theirs}.0.SelfAttention"),
-        TensorPair(f"{block}.attention_residual.norm.weight", f"{theirs}.0.layer_norm.weight"),
-        TensorPair(f"{block}.feed_forward_residual.norm.weight", f"{theirs}.{last}.layer_norm.weight"),
+        *_attention(f"{block}.attention", f"{foreign}.0.SelfAttention"),
+        TensorPair(f"{block}.attention_residual.norm.weight", f"{foreign}.0.layer_norm.weight"),
+        TensorPair(f"{block}.feed_forward_residual.norm.weight", f"{foreign}.{last}.layer_norm.weight"),
     ]
     if stack == "decoder":
-        pairs += _attention(f"{block}.cross_attention", f"{theirs}.1.EncDecAttention")
-        pairs.append(TensorPair(f"{block}.cross_attention_residual.norm.weight", f"{theirs}.1.layer_norm.weight"))
-    dense = f"{theirs}.{last}.DenseReluDense"
+        pairs += _attention(f"{block}.cross_attention", f"{foreign}.1.EncDecAttention")
+        pairs.append(TensorPair(f"{block}.cross_attention_residual.norm.weight", f"{foreign}.1.layer_norm.weight"))
+    dense = f"{foreign}.{last}.DenseReluDense"
     inner = "wi_0" if gated else "wi"
     pairs.append(TensorPair(f"{block}.feed_forward.inner.weight", f"{dense}.{inner}.weight"))
     pairs.append(TensorPair(f"{block}.feed_forward.gate.weight", f"{dense}.wi_1.weight"))
@@ -132,9 +132,9 @@ def _stack_pairs(stack: str, *, gated: bool) -> list[TensorPair]:
     return pairs
 
 
-def _attention(ours: str, theirs: str) -> list[TensorPair]:
+def _attention(module: str, foreign: str) -> list[TensorPair]:
     names = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
-    return [TensorPair(f"{ours}.{own}.weight", f"{theirs}.{other}.weight") for own, other in names]
+    return [TensorPair(f"{module}.{own}.weight", f"{foreign}.{other}.weight") for own, other in names]
 
 
 FAMILIES = tuple(

@@ -1,21 +1,18 @@
-"""Marian's `.npz` model files: a zip archive of arrays in NumPy's format, which may hold no objects.
-
-The settings are the array `special:model.yml`: the bytes of YAML text, which end with a zero.
-"""
+"""NumPy's `.npz` files of Marian and g2p-en: a zip archive of arrays, which may hold no objects."""
 
 import io
 import math
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from dragoman.atomic_files import write_atomically
 from dragoman.errors import shorten_text
-from dragoman.interop.marian.binary_format import MODEL_FILE, SETTINGS, MarianTensors
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
+ARRAY_FILES: Final = FileKind(8192 * MEBIBYTE, "get the file again from where it came")
 _MAX_ARRAYS: Final = 100_000
 _MAX_HEADER: Final = 65_536
 """Bytes before the numbers of an array."""
@@ -29,7 +26,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
 
     Raises DataError if the file is damaged, or an array is larger than its bytes or holds objects.
     """
-    with MODEL_FILE.open(path) as file:
+    with ARRAY_FILES.open(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
@@ -43,9 +40,9 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
                     found[name] = _read_array(archive, member)
                 return found
         except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
-            raise MODEL_FILE.damaged(path, " ".join(str(error).split())) from error
+            raise ARRAY_FILES.damaged(path, " ".join(str(error).split())) from error
         except (OSError, SyntaxError, TypeError, KeyError) as error:
-            raise MODEL_FILE.damaged(path, f"{type(error).__name__} in an array") from error
+            raise ARRAY_FILES.damaged(path, f"{type(error).__name__} in an array") from error
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
@@ -67,15 +64,3 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
         data = start.read() + stream.read(member.file_size)
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if by_columns else "C")
     return array.astype(np.int8 if dtype.itemsize == 1 else np.float32)
-
-
-def write_npz(path: Path, tensors: MarianTensors) -> None:
-    """Write float32 arrays and the settings atomically. Raises TypeError for quantized matrices."""
-    arrays: dict[str, Any] = {}
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, np.ndarray):
-            raise TypeError(f"{name}: an .npz file holds no quantized matrices")
-        arrays[name] = tensor if name != SETTINGS else np.append(tensor, np.int8(0)).astype(np.int8)
-    content = io.BytesIO()
-    np.savez(content, **arrays)
-    write_atomically(path, content.getbuffer())
