@@ -25,26 +25,12 @@ NAME, TOKEN = "org/model", "hf_secret"
 CASES = 2000 if FULL else 20
 FUZZING = settings(max_examples=CASES, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 STATUSES = st.sampled_from([200, 200, 200, 204, 206, 301, 302, 304, 307, 400, 401, 403, 404, 416, 418, 429, 500, 503])
-HEADERS = st.dictionaries(
-    st.sampled_from(["Location", "Content-Range", "Content-Encoding", "Content-Length", "X-Error-Code", "ETag"]),
-    st.sampled_from(
-        *[
-            [
-                *("", "0", "-1", "99999999999999", "bytes 0-1/2", "bytes 5-9/*", "bytes x", "gzip", "br", "chunked"),
-                *(
-                    "GatedRepo",
-                    "EntryNotFound",
-                    "file:///etc/passwd",
-                    "http://[",
-                    "//127.0.0.1:9/x",
-                    "/elsewhere",
-                    "\x7f",
-                ),
-            ]
-        ]
-    ),
-    max_size=3,
+VALUES = (
+    *("", "0", "-1", "99999999999999", "bytes 0-1/2", "bytes 5-9/*", "bytes x", "gzip", "br", "chunked", "GatedRepo"),
+    *("EntryNotFound", "file:///etc/passwd", "http://[", "//127.0.0.1:9/x", "/elsewhere", "\x7f"),
 )
+NAMES = ("Location", "Content-Range", "Content-Encoding", "Content-Length", "X-Error-Code", "ETag")
+HEADERS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES), max_size=3)
 
 
 @pytest.fixture
@@ -85,6 +71,7 @@ def check_descriptions(server: StandIn, folder: Path, path: str, edits: Any) -> 
     check(server, folder)
 
 
+@pytest.mark.slow
 def test_any_description_is_read_or_refused(server: StandIn, tmp_path: Path) -> None:
     check_descriptions(server, tmp_path, f"/api/models/{NAME}")
 
@@ -98,6 +85,7 @@ def check_answers(
     check(server, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [None, "checkpoint_best.pt", "dict.en.txt"])
 def test_any_answer_is_read_or_refused(file: str | None, server: StandIn, tmp_path: Path) -> None:
     path = f"/api/models/{NAME}" if file is None else f"/{NAME}/resolve/{COMMIT}/{file}"

@@ -57,6 +57,14 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
     """Show downloaded bytes on standard error, if it is a terminal."""
     columns = (TextColumn("download"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     is_shown = sys.stderr.isatty() and not messages.is_quiet()
-    with Progress(*columns, console=PlainConsole(stderr=True), transient=True, disable=not is_shown) as bar:
+    bar = Progress(
+        *columns,
+        console=PlainConsole(stderr=True),
+        transient=True,
+        redirect_stdout=False,  # would escape the control sequences of the bar
+        redirect_stderr=False,
+        disable=not is_shown,
+    )
+    with bar:
         task = bar.add_task("download", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -44,6 +43,6 @@ def push(
         revision=revision,
         compute_type=compute_type,
         languages=language_pair(source_language, target_language),
-        show_progress=sys.stderr.isatty() and not messages.is_quiet(),
+        report=messages.say,
     )
     return Outcome(result.to_dict, lambda: print(result.describe()))

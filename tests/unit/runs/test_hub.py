@@ -14,6 +14,7 @@ from dragoman.errors import ConfigError, DataError, DragomanError, RunError
 from dragoman.interop.hub import download
 from dragoman.interop.hub.connection import HubError
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.hub.pull import RUN_FILES
 from tests import fairseq_models
 from tests.hub_stand_in import COMMIT, Answer, StandIn, connected, running
 from tests.untrained_runs import PAIRS, finished_run
@@ -174,7 +175,8 @@ def test_offline_mode_gives_one_message(
     published: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert "HF_HUB_OFFLINE is set" in refused(pull_command(tmp_path / "run"), capsys)
+    for arguments in (pull_command(tmp_path / "run"), ["push", str(tmp_path / "run"), NAME]):
+        assert "HF_HUB_OFFLINE is set" in refused(arguments, capsys)
     assert published.requests == []
 
 
@@ -274,6 +276,14 @@ def run(tmp_path: Path) -> RunFolder:
     folder = finished_run(tmp_path / "run")
     folder.model_card.write_text("# run\n\nA translator.\n\n## Scores\n\n| test | BLEU | 31.20 |\n", encoding="utf-8")
     return folder
+
+
+def test_pull_reads_the_files_of_a_run() -> None:
+    names = {name for one in (*RUN_FILES.weights, *RUN_FILES.required, RUN_FILES.optional) for name in one}
+    folder = RunFolder(Path())
+    state = {folder.checkpoints, folder.metrics, folder.unfinished}
+    members = {getattr(folder, name) for name in vars(RunFolder) if isinstance(getattr(folder, name), Path)}
+    assert {Path(name) for name in names} == members - state - {folder.path}
 
 
 @pytest.mark.parametrize("revision", [None, "v2"])

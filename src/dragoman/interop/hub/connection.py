@@ -41,8 +41,14 @@ class Hub:
 
     @staticmethod
     def connect() -> "Hub":
-        """Return the Hub that the environment names. Raises ConfigError if its address is invalid."""
-        require_library()
+        """Return the Hub that the environment names.
+
+        Raises ConfigError if its address is invalid, and HubError if the environment forbids requests.
+        """
+        if require_library().constants.is_offline_mode():
+            raise HubError(
+                "HF_HUB_OFFLINE is set, so that no Hub is asked. Unset it, or import a folder that you have."
+            )
         endpoint = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
         try:
             address = urlparse(endpoint)
@@ -84,11 +90,6 @@ class Hub:
         library = require_library()
         try:
             yield
-        except library.errors.OfflineModeIsEnabled:
-            raise HubError(
-                f"{name}: is not downloaded, because HF_HUB_OFFLINE is set. Unset it, or import a folder that you have "
-                "with: dragoman import FOLDER"
-            ) from None
         except library.errors.HfHubHTTPError as error:
             raise self._refusal(error.response, name, revision) from None
         except library.errors.HFValidationError:
@@ -125,6 +126,7 @@ class Hub:
 def require_library() -> Any:
     """Return the package `huggingface_hub`. Raises MissingExtraError without it."""
     try:
+        import huggingface_hub.constants
         import huggingface_hub.errors
         import huggingface_hub.utils
     except ImportError as error:

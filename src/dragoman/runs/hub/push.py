@@ -2,8 +2,8 @@
 
 import shutil
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,7 +67,7 @@ def push(
     revision: str | None = None,
     compute_type: ComputeType = "float32",
     languages: tuple[str, str] | None = None,
-    show_progress: bool = False,
+    report: Callable[[str], None] = lambda _: None,
 ) -> PushResult:
     """Publish the model of a finished run on the Hugging Face Hub, which is created if it does not exist.
 
@@ -82,7 +82,7 @@ def push(
         revision: Branch to write to, which is created if it does not exist; by default the main branch.
         compute_type: Number format of the weights.
         languages: Codes of source and target language, for formats that name them.
-        show_progress: Show the progress of the upload on standard error.
+        report: Function that is called with a message before the upload.
 
     Raises:
         HubError: The Hub cannot be reached, or refuses the request; there is no access token.
@@ -98,8 +98,9 @@ def push(
         raise ConfigError("languages has no effect on a run of dragoman, which knows its own. Leave it out.")
     with _exported(folder, repository, format, compute_type, languages) as path:
         sizes = {one.relative_to(path).as_posix(): one.stat().st_size for one in path.rglob("*") if one.is_file()}
-        with nullcontext() if show_progress else _without_progress():
-            commit = _upload(hub, path, repository, private=private, revision=revision)
+        size = sum(sizes.values()) / MEBIBYTE
+        report(f"uploads {counted(len(sizes), 'files')}, {size:.1f} MiB, to {hub.page(repository)}")
+        commit = _upload(hub, path, repository, private=private, revision=revision)
     return PushResult(repository, hub.page(repository), commit, format, dict(sorted(sizes.items())))
 
 
@@ -174,7 +175,7 @@ def _license(folder: RunFolder) -> str | None:
 
 @contextmanager
 def _without_progress() -> Iterator[None]:
-    """Show no progress of the library."""
+    """Show no progress of the library, which would write to standard error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # if HF_HUB_DISABLE_PROGRESS_BARS is set
         disabled = require_library().utils.disable_progress_bars()
@@ -188,7 +189,7 @@ def _unwrapped(hub: Hub) -> Iterator[None]:
     library = require_library()
     try:
         yield
-    except (library.errors.HTTPError, library.errors.OfflineModeIsEnabled):
+    except library.errors.HTTPError:
         raise
     except _MALFORMED as error:
         if isinstance(error.__cause__, library.errors.HTTPError):
@@ -203,7 +204,7 @@ def _upload(hub: Hub, path: Path, repository: str, *, private: bool, revision: s
     """Create the repository and the branch, and upload a folder in one commit; return the commit."""
     library = require_library()
     api = library.HfApi(endpoint=hub.endpoint, library_name="dragoman")
-    with hub.explained(repository, revision), _unwrapped(hub):
+    with hub.explained(repository, revision), _unwrapped(hub), _without_progress():
         api.create_repo(repository, private=private or None, exist_ok=True)
         if revision is not None:
             api.create_branch(repository, branch=revision, exist_ok=True)
