@@ -67,7 +67,7 @@ def push(
     revision: str | None = None,
     compute_type: ComputeType = "float32",
     languages: tuple[str, str] | None = None,
-    report: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] | None = None,
 ) -> PushResult:
     """Publish the model of a finished run on the Hugging Face Hub, which is created if it does not exist.
 
@@ -99,7 +99,8 @@ def push(
     with _exported(folder, repository, format, compute_type, languages) as path:
         sizes = {one.relative_to(path).as_posix(): one.stat().st_size for one in path.rglob("*") if one.is_file()}
         size = sum(sizes.values()) / MEBIBYTE
-        report(f"uploads {counted(len(sizes), 'files')}, {size:.1f} MiB, to {hub.page(repository)}")
+        if report is not None:
+            report(f"uploads {counted(len(sizes), 'files')}, {size:.1f} MiB, to {hub.page(repository)}")
         commit = _upload(hub, path, repository, private=private, revision=revision)
     return PushResult(repository, hub.page(repository), commit, format, dict(sorted(sizes.items())))
 
