@@ -135,12 +135,26 @@ def test_resumed_training_equals_uninterrupted(place, tmp_path, name):
     assert differing <= {"metrics.jsonl", "README.md", "scores.json"}
 
 
-def test_resumed_training_with_bpe_dropout(place, tmp_path):
-    settings = config_of("classification", place)
-    settings |= {"tokenizer": {"kind": "bpe", "vocab_size": 61, "byte_fallback": False, "dropout": 0.3}}
-    plain = {**settings, "tokenizer": {**settings["tokenizer"], "dropout": 0.0}}
-    for name, tree in (("whole", settings), ("plain", plain)):
-        fit_in(tmp_path / name, tree)
+@pytest.mark.parametrize(
+    ("name", "changed", "plain"),
+    [
+        (
+            "classification",
+            {"tokenizer": {"kind": "bpe", "vocab_size": 61, "byte_fallback": False, "dropout": 0.3}},
+            {"tokenizer": {"dropout": 0.0}},
+        ),
+        (
+            "question_answering",
+            {"data": {"windows": {"max_length": 29, "training_length": 12}}},
+            {"data": {"windows": {"training_length": None}}},
+        ),
+    ],
+    ids=["BPE dropout", "cropped windows"],
+)
+def test_resumed_training_with_examples_of_an_epoch(place, tmp_path, name, changed, plain):
+    settings = merge(config_of(name, place), changed)
+    for folder, tree in (("whole", settings), ("plain", merge(settings, plain))):
+        fit_in(tmp_path / folder, tree)
     answers = iter([False, False, True])
     with pytest.raises(InterruptionError):
         fit_in(tmp_path / "broken", settings, interrupted=lambda: next(answers))

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dragoman.data.datasets.labeled import LabeledDataset, read_labeled_splits
 from dragoman.data.datasets.qa import QuestionDataset, read_question_splits
 from dragoman.data.datasets.tagged import TaggedDataset, read_tagged_splits
@@ -96,6 +98,10 @@ def question_answering_task(experiment: QuestionAnsweringConfig) -> HeadTask:
         yield from dict.fromkeys(one.context for one in examples)
         yield from (one.question for one in examples)
 
+    def crop(train: QuestionDataset, generator: np.random.Generator) -> QuestionDataset:
+        assert windows.training_length is not None
+        return train.crop(windows.training_length, generator)
+
     def build_pipeline(model: Any, side: Any, _: object, **options: Any) -> QuestionAnswerer:
         return QuestionAnswerer(model, side, windows=windows, config=experiment.answers, **options)
 
@@ -124,4 +130,5 @@ def question_answering_task(experiment: QuestionAnsweringConfig) -> HeadTask:
         locations=lambda train: [train.locations[question] for question in train.question_ids],
         build_pipeline=build_pipeline,
         score=score,
+        augment=None if windows.training_length is None else crop,
     )

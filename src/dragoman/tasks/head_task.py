@@ -79,6 +79,8 @@ class HeadTask:
     build_pipeline: Callable[..., Any]
     """Class, or function, of model, tokenizer, labels, `device` and `batch_tokens`."""
     score: Callable[[Any, Sequence[Any]], list[Score]]
+    augment: Callable[[Any, np.random.Generator], Any] | None = None
+    """Function that changes the training examples anew in each epoch."""
 
     def prepare_data(self, folder: task.RunFiles, *, report: Callable[[str], None]) -> ExampleData:
         experiment = self.experiment
@@ -101,7 +103,7 @@ class HeadTask:
                 )
         locations, test = self.locations(train), splits.test
         num_train = len(splits.train)
-        advice = self.description.advice if weights is None else None
+        advice = self.description.advice if self.experiment.init_from is None else None
         return ExampleData(
             tokenizer=tokenizer,
             fingerprints=splits.fingerprints,
@@ -113,7 +115,7 @@ class HeadTask:
             summary=task.describe_sizes(
                 f"{num_train:,} {self.plural}", len(splits.valid), None if test is None else len(test)
             ),
-            tokens_per_epoch=int(train.lengths.sum()),
+            tokens_per_epoch=int(self._augmented(train, 0).lengths.sum()),
             describe_rows=lambda rows: f"{task.format_list([locations[row] for row in rows])} of the training corpus",
             splits=splits,
             train=train,
@@ -179,17 +181,29 @@ class HeadTask:
             )
 
     def _train_set(self, data: ExampleData) -> ExampleDataset[Any] | Callable[[int], ExampleDataset[Any]]:
-        """Return the training data, or under BPE dropout a function that tokenizes it anew for each epoch."""
+        """Return the training data, or the function from the epoch to data that BPE dropout or `augment` changes."""
         config, seed, side = self.experiment.tokenizer, self.experiment.training.seed, data.tokenizer.source
-        if not isinstance(config, BpeConfig) or not config.dropout:
+        probability = config.dropout if isinstance(config, BpeConfig) else 0.0
+        if not probability and self.augment is None:
             return data.train
-        encode = partial(side.encode_with_dropout, probability=config.dropout)
 
-        def retokenize(epoch: int) -> ExampleDataset[Any]:
+        def examples(epoch: int) -> ExampleDataset[Any]:
+            if not probability:
+                return self._augmented(data.train, epoch)
             generator = np.random.default_rng([seed, epoch])
-            return self.tokenize(data.splits.train, side, data.labels, partial(encode, generator=generator))
+            encode = partial(side.encode_with_dropout, probability=probability, generator=generator)
+            return self._augmented(self.tokenize(data.splits.train, side, data.labels, encode), epoch)
 
-        return retokenize
+        return examples
+
+    def _augmented(self, train: ExampleDataset[Any], epoch: int) -> ExampleDataset[Any]:
+        """Return the training examples of an epoch."""
+        if self.augment is None:
+            return train
+        changed: ExampleDataset[Any] = self.augment(
+            train, np.random.default_rng([self.experiment.training.seed, epoch])
+        )
+        return changed
 
     def _build(
         self,

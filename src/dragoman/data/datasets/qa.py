@@ -5,7 +5,7 @@ windows (Devlin et al., 2019). A window without the whole answer has the answer 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self, final
 
 import numpy as np
@@ -35,6 +35,18 @@ class WindowConfig(Config):
     """Maximum number of tokens of a question; longer questions are truncated."""
     stride: int = Field(default=128, ge=1)
     """Tokens of the context between the starts of two windows."""
+    training_length: int | None = Field(default=None, ge=NUM_SPECIAL + 2)
+    """Tokens of a window in training, cropped around its answer at random in each epoch; none: `max_length`."""
+
+    @model_validator(mode="after")
+    def _check_training_length(self) -> Self:
+        shortest = NUM_SPECIAL + self.max_question_length + 1
+        if self.training_length is not None and not shortest <= self.training_length <= self.max_length:
+            raise ValueError(
+                f"training_length = {self.training_length} is not between max_question_length + {NUM_SPECIAL + 1} = "
+                f"{shortest} and max_length = {self.max_length}; choose a number between them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_stride(self) -> Self:
@@ -157,6 +169,23 @@ class QuestionDataset(RaggedExamples):
             locations=tuple(question.location for question in questions),
             num_truncated=sum(len(ids) > settings.max_question_length for ids in question_ids),
         )
+
+    def crop(self, max_length: int, generator: np.random.Generator) -> Self:
+        """Crop the context of each window to a random part that holds the answer: `max_length` tokens at most in all.
+
+        An answer that is longer than the part is lost, as in a window without it.
+        """
+        first, (starts, ends) = self.context_starts, self.spans.T
+        size = max_length - first - 1
+        last = np.maximum(self.lengths.astype(np.int64) - max_length, 0)
+        latest = np.where(ends > 0, np.minimum(last, starts - first), last)
+        earliest = np.where(ends > 0, np.maximum(ends + 1 - first - size, 0), 0)
+        skipped = generator.integers(np.minimum(earliest, latest), latest, endpoint=True)
+        spans = self.spans - skipped[:, None]
+        spans[(ends == 0) | (spans[:, 1] > first + size - 1)] = 0
+        rows = zip(self.tokens.rows(0, len(self)), first, first + skipped, size, strict=True)
+        cropped = [[*row[:head], *row[start:-1][:count], EOS] for row, head, start, count in rows]
+        return replace(self, tokens=to_ragged(cropped), spans=spans)
 
     def collate(self, rows: Rows) -> SpanBatch:
         """Return the windows of `rows`, padded to the longest of them."""

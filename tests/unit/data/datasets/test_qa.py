@@ -155,3 +155,35 @@ def test_whole_contexts_are_held_out(shared_data):
     assert not {one.context for one in found.valid} & {one.context for one in found.train}
     with pytest.raises(ConfigError, match="valid_size has no effect if valid is given"):
         parse(QuestionDataConfig, {"train": train, "valid": train, "valid_size": 5})
+
+
+def test_cropped_windows_hold_the_answer(side):
+    ids = QuestionDataset.build(
+        [asked(("d e", 6)), asked()], side, WindowConfig(max_length=20, max_question_length=3, stride=9)
+    )
+    _, b, c, d, e, f, g, _ = side.encode(CONTEXT)
+    head = [BOS, *side.encode("who is"), EOS]
+    parts = {(b, c, d, e), (c, d, e, f), (d, e, f, g)}
+    seen = set()
+    for seed in range(23):
+        batch = ids.crop(9, np.random.default_rng(seed)).collate(np.array([0, 1]))
+        tokens, start, end = batch.tokens[0].tolist(), int(batch.starts[0]), int(batch.ends[0])
+        assert tokens[:4] == head
+        assert tokens[-1] == EOS
+        assert tokens[start : end + 1] == [d, e]
+        assert (batch.starts[1], batch.ends[1]) == (0, 0)
+        seen.add(tuple(tokens[4:-1]))
+    assert seen == parts
+
+
+def test_cropping_keeps_short_windows_and_loses_long_answers(side):
+    ids = QuestionDataset.build([asked(("c d e f", 4)), asked(("b", 0), context="b")], side, SMALL)
+    cropped = ids.crop(8, np.random.default_rng(1))
+    assert cropped.spans.tolist() == [[0, 0], [0, 0], [0, 0], [4, 4]]
+    assert cropped.lengths.tolist() == [8, 8, 8, 6]
+
+
+@pytest.mark.parametrize("length", [6, 11])
+def test_training_length_out_of_range_is_refused(length):
+    with pytest.raises(ConfigError, match=rf"training_length = {length} is not between .* = 7 and max_length = 10"):
+        parse(WindowConfig, {"max_length": 10, "max_question_length": 3, "stride": 2, "training_length": length})
