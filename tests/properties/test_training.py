@@ -104,6 +104,19 @@ def test_chunked_loss_equals_the_equation(problem: Problem, smoothing: float, ch
     torch.testing.assert_close(gradients, expected_gradients, atol=1e-4, rtol=1e-4)
 
 
+@examples(20)
+@given(projections(), smoothings)
+def test_frozen_projection_leaves_the_gradient_of_the_states(problem: Problem, smoothing: float) -> None:
+    """A frozen weight and bias get no gradient, as with LoRA."""
+    _, (expected, *_) = directly(problem, smoothing)
+    hidden, *_ = leaves(problem)
+    loss = fused_linear_cross_entropy(hidden, *problem[1:], smoothing=smoothing)
+    assert loss.value.grad_fn is not None
+    assert loss.value.grad_fn.saved_tensors[1:] == (None, None)  # type: ignore[attr-defined]
+    found = torch.autograd.grad(3 * loss.value, [hidden])
+    torch.testing.assert_close(found[0], expected, atol=1e-4, rtol=1e-4)
+
+
 @examples(50)
 @given(projections(), smoothings, st.sampled_from([1, 5, 1000]))
 def test_bfloat16_products_stay_close(problem: Problem, smoothing: float, chunk_rows: int) -> None:

@@ -25,6 +25,7 @@ from dragoman.cli.table_output import PlainConsole, build_table, print_whole
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.data.augmentation import Perturbation, perturb_text
+from dragoman.data.chat_template import SOURCE_FIELD, PromptFormat
 from dragoman.data.readers.line_reader import SAMPLE, ReadWarnings, tabs_note
 from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import ConfigError, DataError, quote
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dragoman.evaluation import Metric, Score
+    from dragoman.inference import Generator
     from dragoman.inference.translator import LanguageOptions
 
 
@@ -63,7 +65,16 @@ Tokenize = Annotated[
 References = Annotated[
     list[str] | None, typer.Option("--reference", "-r", help="File of references (repeatable).", show_default=False)
 ]
+Stemmer = Annotated[bool, typer.Option("--stemmer", help="ROUGE: compare stems of English words.")]
 Lowercase = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
+Prompt = Annotated[
+    str | None,
+    typer.Option(help=f"Prompt of a language model, with the source for {SOURCE_FIELD}.", show_default="of the run"),
+]
+Chat = Annotated[
+    bool, typer.Option("--chat", help="Write the prompts of a language model by its chat template.", show_default=False)
+]
+MaxNewTokens = Annotated[int | None, typer.Option(min=1, help="Maximum number of tokens of a language model's output.")]
 DEFAULT_METRICS = [MetricName.BLEU, MetricName.CHRF]
 
 
@@ -83,9 +94,13 @@ def evaluate(
     decoding: dict[str, Any],
     output: Annotated[str | None, typer.Option("--output", "-o", help="File for the translations of the run.")] = None,
     perturb: Perturb = None,
+    prompt: Prompt = None,
+    chat: Chat = False,
+    max_new_tokens: MaxNewTokens = None,
     metric: MetricNames = DEFAULT_METRICS,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
+    stemmer: Stemmer = False,
     sentence: Annotated[bool, typer.Option("--sentence", help="Also print the scores of each sentence.")] = False,
 ) -> Outcome:
     """Score translations, or a run on a test set, against references.
@@ -95,9 +110,10 @@ def evaluate(
     from dragoman.evaluation import corpus_score, sentence_rows, sentence_scores
     from dragoman.evaluation.useful_scores import reasons_against
 
-    metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase)
+    metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase, stemmer=stemmer)
     options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
-    options |= languages
+    prompting = {"prompt": prompt, "chat": chat or None, "max_new_tokens": max_new_tokens}
+    options |= languages | prompting
     _check_test_set(run, source, reference, pairs, hypothesis)
     name = _input_name(run, pairs if source is None and hypothesis is None else source, hypothesis, given(**options))
     fingerprints = dict[str, str]()
@@ -108,7 +124,7 @@ def evaluate(
             warn_of_exchanged_sides(run, source, reference[0])
         _note_training_data(run, name, fingerprints)
         features = None if source_features is None else (source_features, name)
-        how: Any = {"loading": loading, "decoding": decoding, "languages": languages}
+        how: Any = {"loading": loading, "decoding": decoding, "languages": languages, "prompting": given(**prompting)}
         outputs, made_with = _translate(run, sentences, perturb=perturb, features=features, **how)
         if output is not None:
             text_io.write_lines(map(text_io.one_line, outputs), output, ReadWarnings())
@@ -128,15 +144,16 @@ def _translate(
     loading: Mapping[str, Any],
     decoding: Mapping[str, Any],
     languages: LanguageOptions,
+    prompting: Mapping[str, Any],
     perturb: Perturbation | None,
     features: tuple[Path, str] | None,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the translations of a run, and what reproduces them.
+    """Return the translations of a run, or the answers of a language model, and what reproduces them.
 
     `features` are the file of the dependency heads and the name of the sources.
     """
     from dragoman.data.readers.conllu import read_heads
-    from dragoman.inference import Translator
+    from dragoman.inference import Generator, Translator
     from dragoman.inference.backends.protocol import describe_backend
 
     if perturb is not None:
@@ -144,30 +161,61 @@ def _translate(
         sentences = [perturb_text(text, perturb, number=number) for number, text in enumerate(given_sentences)]
         changed = sum(one != other for one, other in zip(sentences, given_sentences, strict=True))
         messages.say(f"{perturb}: changed {changed:,} of {counted(len(sentences), 'sentences')} before the translation")
-    heads = None if features is None else list(read_heads(sentences, features[0], name=features[1]))
-    translator = load_as(Translator, run, **loading)
-    config = replace_options(translator.config, decoding, where="evaluate")
-    found = translator.translate(sentences, config, source_features=heads, **languages)
-    outputs = [best.text for best, *_ in found]
+    loaded: Any = load_as((Translator, Generator), run, **loading)
+    if isinstance(loaded, Generator):
+        refuse({"source_features": features, **languages}, "with a language model")
+        config: DecodingConfig = replace_options(DecodingConfig(allow_unk=False), decoding, where="evaluate")
+        outputs = _answer(loaded, sentences, config, **prompting)
+    else:
+        refuse(prompting, "with a translator, which has no prompts")
+        heads = None if features is None else list(read_heads(sentences, features[0], name=features[1]))
+        config = replace_options(loaded.config, decoding, where="evaluate")
+        found = loaded.translate(sentences, config, source_features=heads, **languages)
+        outputs = [best.text for best, *_ in found]
     messages.summarize_warnings(len(outputs))
-    model = describe_backend(translator.backend)
+    model = describe_backend(loaded.backend)
     messages.say(f"decoding: {config.describe()}; model: {model}")
     made_with = {"run": str(run), "model": model, "decoding": config.model_dump(mode="json")}
     ensemble = list(map(str, loading.get("ensemble") or ())) or None
-    return outputs, made_with | given(ensemble=ensemble, perturb=perturb, **languages)
+    return outputs, made_with | given(ensemble=ensemble, perturb=perturb, **languages, **prompting)
 
 
-def metric_configs(names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool) -> list[Metric]:
+def _answer(
+    generator: Generator,
+    sources: Sequence[str],
+    config: DecodingConfig,
+    *,
+    prompt: str | None = None,
+    chat: bool = False,
+    max_new_tokens: int | None = None,
+) -> list[str]:
+    """Return the answers of a language model to prompts made of the sources, without the white space around them."""
+    form = generator.prompt_format
+    if prompt is not None:
+        form = parse(PromptFormat, {"text": prompt, "chat": chat}, where="--prompt")
+    elif chat:
+        form = form.model_copy(update={"chat": True})
+    prompts = [generator.build_prompt(source, form) for source in sources]
+    stop = generator.chat_stop if form.chat else ()
+    return [one.text.strip() for one in generator.generate(prompts, config, max_new_tokens=max_new_tokens, stop=stop)]
+
+
+def metric_configs(
+    names: Sequence[MetricName], *, tokenize: str | None, lowercase: bool, stemmer: bool = False
+) -> list[Metric]:
     """Return the metric configurations, each once. Raises ConfigError on options without effect."""
     from dragoman.evaluation import Bleu, Chrf, ChrfPlusPlus, ExactMatch, Rouge, Ter, require_metrics
 
     if MetricName.BLEU not in names:
         refuse({"tokenize": tokenize}, "without --metric bleu, because only BLEU splits words")
+    if not any(name.startswith("rouge") for name in names):
+        refuse({"stemmer": stemmer or None}, "without --metric rouge1, rouge2 or rougeL")
     kinds = {"bleu": Bleu, "chrf": Chrf, "chrf++": ChrfPlusPlus, "ter": Ter, "exact": ExactMatch}
     found: list[Metric] = []
     for name in dict.fromkeys(names):
         kind: Any = kinds.get(name, Rouge)
-        options = {"tokenize": tokenize, "lowercase": lowercase or None, "variant": name.removeprefix("rouge")}
+        options = {"tokenize": tokenize, "lowercase": lowercase or None, "stemmer": stemmer or None}
+        options["variant"] = name.removeprefix("rouge")
         found.append(parse(kind, {key: value for key, value in given(**options).items() if key in kind.model_fields}))
     require_metrics(found)
     return found
@@ -220,13 +268,12 @@ def _read_texts(
     if pairs is None:
         references = [text_io.read_all(one, columns=True, fingerprints=fingerprints) for one in reference]
     else:
-        sources, targets = text_io.read_pairs(pairs, fingerprints=fingerprints)
-        references = [targets]
+        sources, references = text_io.read_test_set(pairs, fingerprints=fingerprints)
     expected = len(references[0])
     texts = sources if name == pairs else None
     if not texts:
         texts = text_io.read_all(name, expected=expected, columns=True, fingerprints=fingerprints)
-    names = [name, *(reference if pairs is None else [pairs])]
+    names = [name, *(reference if pairs is None else [pairs] * len(references))]
     check_aligned(texts, references, names=names)
     _check_columns([texts, *references], names)
     return texts, references

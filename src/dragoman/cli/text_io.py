@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from contextlib import closing, contextmanager
-from itertools import islice, tee
+from itertools import groupby, islice, tee, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
@@ -24,6 +24,8 @@ from dragoman.number_words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from dragoman.data.readers.parallel import Example
 
 STANDARD = "-"
 LINE_BREAKS = {ord("\n"): " ", ord("\r"): " "}
@@ -114,9 +116,33 @@ def read_pairs(name: str, *, fingerprints: dict[str, str] | None = None) -> tupl
     return [source for source, _ in pairs], [target for _, target in pairs]
 
 
+def read_test_set(name: str, *, fingerprints: dict[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Read the sources of a test set in one file, and all references of each, and report repairs. Raises DataError.
+
+    `references[k][i]` is reference `k` of source `i`; a missing one is an empty string, which never scores best.
+    `fingerprints` receives the SHA-256 of the file, by path.
+    """
+    warnings = ReadWarnings(fingerprints=fingerprints)
+    examples = list(_stream_examples(None, None, name, warnings, sides=("source", "reference")))
+    report_repairs(warnings)
+    if not examples:
+        raise DataError(f"{name}: is empty. Give a file with one pair per line.")
+    groups = [list(group) for _, group in groupby(examples, key=lambda one: one.line)]
+    columns = zip_longest(*([one.target for one in group] for group in groups), fillvalue="")
+    return [group[0].source for group in groups], [list(column) for column in columns]
+
+
 def stream_pairs(
     source: Path | None, target: Path | None, pairs: str | None, warnings: ReadWarnings, *, sides: tuple[str, str]
 ) -> Iterator[tuple[str, str]]:
+    """Read sources and targets as `_stream_examples` does."""
+    examples = _stream_examples(source, target, pairs, warnings, sides=sides)
+    return ((example.source, example.target) for example in examples)
+
+
+def _stream_examples(
+    source: Path | None, target: Path | None, pairs: str | None, warnings: ReadWarnings, *, sides: tuple[str, str]
+) -> Iterator[Example]:
     """Read sources and targets from two files or, recognized by its content, from one; notes say what is read.
 
     Files are read twice, to report an error before the first pair, and streams once.
@@ -141,7 +167,7 @@ def stream_pairs(
         first = ReadWarnings(fingerprints=warnings.fingerprints)
         for _ in read_corpus(corpus, first):  # so that an error comes before the first result
             pass
-    return ((example.source, example.target) for example in read_corpus(corpus, warnings))
+    return read_corpus(corpus, warnings)
 
 
 def with_source_features(

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Self, TypedDict
+from typing import Final, Literal, Self, TypedDict
 
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 
 Role = Literal["user", "assistant", "system"]
 
@@ -60,6 +60,39 @@ class ChatTemplate(Config):
                 if self.system is None:
                     raise DataError("the chat template of this model has no system messages; leave it out")
                 return self.system
+
+
+SOURCE_FIELD: Final = "{source}"
+"""Place of the source in the text of a prompt."""
+
+
+class PromptFormat(Config):
+    """Form of the prompts that are made of sources."""
+
+    text: str = Field(default=SOURCE_FIELD, description=f"text of a prompt, with the source for {SOURCE_FIELD}")
+    chat: bool = Field(default=False, description="write the prompt as a user's message by the chat template")
+
+    @model_validator(mode="after")
+    def _check_text(self) -> Self:
+        if self.text.count(SOURCE_FIELD) != 1:
+            raise ValueError(
+                f"text = {self.text!r} contains {SOURCE_FIELD} {self.text.count(SOURCE_FIELD)} times; write it once, "
+                "where the source belongs"
+            )
+        return self
+
+    def build(self, source: str, template: ChatTemplate | None, *, reserved: Collection[str] = ()) -> str:
+        """Return the prompt of a source.
+
+        Raises ConfigError if a chat has no template, DataError if the source contains a marker of the template, or one
+        of the `reserved` texts.
+        """
+        message = self.text.replace(SOURCE_FIELD, source)
+        if not self.chat:
+            return message
+        if template is None:
+            raise ConfigError("prompt.chat = true: the model has no chat template; give chat_template, or leave it out")
+        return format_chat([Message("user", message)], template, reserved=reserved)
 
 
 @dataclass(frozen=True, slots=True)

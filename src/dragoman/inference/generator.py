@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, final, overload
 
-from dragoman.data.chat_template import ChatTemplate, Message, MessageDict, format_chat
+from dragoman.data.chat_template import ChatTemplate, Message, MessageDict, PromptFormat, format_chat
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import (
     MAX_BEAM_SIZE,
@@ -44,6 +44,7 @@ from dragoman.models.special_symbols import BOS, EOS
 from dragoman.number_words import counted
 
 _DEFAULT_CONFIG = SamplingConfig()
+_PLAIN_PROMPT = PromptFormat()
 MAX_SAMPLES = MAX_BEAM_SIZE
 """Samples of a prompt, which are in memory at once, so that a service can pass the option on."""
 _STREAM_CHUNK = 256
@@ -104,6 +105,7 @@ class Generator:
         context: int,
         pairs: bool = False,
         template: ChatTemplate | None = None,
+        prompt_format: PromptFormat = _PLAIN_PROMPT,
         batch_tokens: int = BATCH_TOKENS,
     ) -> None:
         """`batch_tokens` bounds the tokens of prompts and outputs in a batch.
@@ -122,6 +124,7 @@ class Generator:
         self.context = context
         self.pairs = pairs
         self.template = template
+        self.prompt_format = prompt_format
         self.batch_tokens = batch_tokens
         self._sliding = SlidingContext(self.backend, context=context)
         self._samples = RequestRunner(self._sliding, batch_tokens=batch_tokens)
@@ -329,6 +332,14 @@ class Generator:
         if self.template is None or self.pairs:
             return ()
         return tuple(filter(self._can_generate, self.template.stop))
+
+    def build_prompt(self, source: str, form: PromptFormat | None = None) -> str:
+        """Return the prompt of a source, in the form of the training pairs or in another.
+
+        Raises ConfigError if a chat has no template, DataError if the source contains a marker of the template.
+        """
+        form = self.prompt_format if form is None else form
+        return form.build(source, self.template, reserved=self.tokenizer.source.control_tokens)
 
     def chat_prompt(self, messages: Sequence[Message | MessageDict]) -> str:
         """Return the prompt for the assistant's answer to a conversation, by the chat template of the model.

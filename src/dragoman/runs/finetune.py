@@ -142,6 +142,8 @@ def apply_init_from(tree: Mapping[str, Any]) -> Tree:
         tokenizer = initial.tokenizer if task == "translation" else without_dropout(initial.tokenizer)
         inherited["tokenizer"] = tokenizer.model_dump(mode="json")
         inherited["model"] = initial.model.model_dump(mode="json", exclude=excluded)
+        if isinstance(initial, LanguageModelingConfig) and task == "language_modeling":
+            inherited |= initial.model_dump(mode="json", include={"chat_template"})
     if not inherited:
         return dict(tree)
     name = tree.get("preset")

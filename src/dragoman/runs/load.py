@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_
 from dragoman import cpu_library, inference, runs, tasks
 from dragoman.config import parse
 from dragoman.config_trees import Tree
-from dragoman.data.chat_template import ChatTemplate
+from dragoman.data.chat_template import ChatTemplate, PromptFormat
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, DataError, RunError, known_word, quote, shorten, warn
@@ -354,13 +354,15 @@ def _build_on_cpu(
     if _task(tree) == "language_modeling":
         data, template = tree["data"], tree.get("chat_template")
         pairs = data["kind"] == "pairs"
+        prompt = parse(PromptFormat, data.get("prompt", {}), where=f"{folder.config}: data.prompt")
         where = f"{folder.config}: chat_template"
         return inference.Generator(
             backend,
             tokenizer,
             context=data["max_source_length"] + data["max_target_length"] + 1 if pairs else data["context_length"],
-            pairs=pairs,
+            pairs=pairs and not prompt.chat,
             template=None if template is None else parse(ChatTemplate, template, where=where),
+            prompt_format=prompt,
             batch_tokens=batch_tokens,
         )
     config = parse(DecodingConfig, tree.get("decoding", {}), where=f"{folder.config}: decoding")

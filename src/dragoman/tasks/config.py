@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from dragoman.config import Config
 from dragoman.config_trees import as_group
-from dragoman.data.chat_template import ChatTemplate
+from dragoman.data.chat_template import ChatTemplate, PromptFormat
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.labeled import LabeledDataConfig
 from dragoman.data.datasets.qa import QuestionDataConfig
@@ -180,6 +180,8 @@ class PromptConfig(DataConfig):
     """Pairs of a prompt and a continuation; only the continuation is predicted."""
 
     kind: Literal["pairs"] = "pairs"
+    prompt: PromptFormat = PromptFormat()
+    """Form of the prompts, which are made of the sources."""
 
     @model_validator(mode="after")
     def _one_corpus(self) -> Self:
@@ -232,6 +234,10 @@ class LanguageModelingConfig(Config):
         check_init_from(self.init_from, lora=self.training.lora is not None)
         if isinstance(self.data, PromptConfig):
             _check_source_features(self.data, self.tokenizer, needs_source_features=False)
+            if self.data.prompt.chat and self.chat_template is None and self.init_from is None:
+                raise ValueError(
+                    "data.prompt.chat = true: the model has no chat template. Give chat_template, or leave it out."
+                )
             if self.data.names_languages:
                 raise ValueError("data names languages, which have no effect on a language model. Leave them out.")
         keys = "data.max_source_length and data.max_target_length" if pairs else "data.context_length"

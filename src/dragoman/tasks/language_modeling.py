@@ -9,13 +9,16 @@ import torch
 from torch import nn
 
 from dragoman.data.batching.batch_streams import BatchStream
-from dragoman.data.batching.example_batches import prompt_stream, prompts_in_order
+from dragoman.data.batching.example_batches import PromptLayout, prompt_stream, prompts_in_order
 from dragoman.data.batching.packing import TextBatch, window_stream, windows_in_order
-from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.chat_template import SOURCE_FIELD, PromptFormat
+from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
+from dragoman.errors import DataError
 from dragoman.evaluation import Score
 from dragoman.inference.generator import Generator
 from dragoman.inference.length_batches import BATCH_TOKENS
+from dragoman.inference.prompts import begins_with_bos
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
@@ -69,7 +72,7 @@ class LanguageModelingTask:
         seed = experiment.training.seed
         outlook = "a few thousand pairs rarely give a model that answers new prompts"
         advice = replace(self.description.advice, enough=10_000, outlook=outlook)
-        start = experiment.init_from
+        start, prompt = experiment.init_from, _words_around_source(experiment, data)
         pairs = prepare_parallel_data(
             data,
             folder,
@@ -77,9 +80,10 @@ class LanguageModelingTask:
             seed=seed,
             valid_limits=limits,
             advice=advice if start is None else None,
-            decoder_only=True,
+            prompt=prompt,
             report=report,
         )
+        _check_sources(pairs, experiment, data)
         weights = read_initial_weights(start, experiment.model, folder, task=experiment.task)
         return replace(pairs, weights=weights, notes=(*pairs.notes, *origin_notes(start)))
 
@@ -93,7 +97,7 @@ class LanguageModelingTask:
             signature, prompt = "windows:apart", ""
         else:
             stream, sets = self._prompt_batches(data)
-            signature, prompt = "continuations:alone", data.texts.valid.pair(0)[0]
+            signature, prompt = "continuations:alone", generator.build_prompt(data.texts.valid.pair(0)[0])
 
         def validate(model: nn.Module) -> dict[str, float]:
             likelihood = measure_likelihood(model, sets["valid"](), causal_lm_loss(), device=device)
@@ -141,13 +145,15 @@ class LanguageModelingTask:
     def _generator(
         self, model: DecoderOnlyTransformer, tokenizer: Tokenizer, *, device: torch.device, batch_tokens: int
     ) -> Generator:
+        data = self.experiment.data
         return Generator(
             model,
             tokenizer,
             device=device,
             context=self.experiment.data.context_length,
-            pairs=isinstance(self.experiment.data, PromptConfig),
+            pairs=isinstance(data, PromptConfig) and not data.prompt.chat,
             template=self.experiment.chat_template,
+            prompt_format=data.prompt if isinstance(data, PromptConfig) else PromptFormat(),
             batch_tokens=batch_tokens,
         )
 
@@ -162,13 +168,39 @@ class LanguageModelingTask:
         experiment, test = self.experiment, data.texts.test
         assert isinstance(experiment.data, PromptConfig)
         budget, seed = experiment.training.token_budget, experiment.training.seed
+        chat = experiment.data.prompt.chat
+        layout = PromptLayout(separator=not chat, begins_with_bos=chat and begins_with_bos(data.tokenizer))
         sets: dict[str, Callable[[], Iterable[TextBatch]]] = {
-            "valid": lambda: prompts_in_order(data.valid, budget=budget)
+            "valid": lambda: prompts_in_order(data.valid, layout, budget=budget)
         }
         if test is not None:
-            sets["test"] = lambda: prompts_in_order(data.valid_limits.tokenize(test, data.tokenizer), budget=budget)
+            limits, directions = data.valid_limits, data.directions
+            sets["test"] = lambda: prompts_in_order(
+                limits.tokenize(test, data.tokenizer, directions), layout, budget=budget
+            )
         store = epoch_store(data, experiment.data, experiment.tokenizer, seed=seed)
-        return prompt_stream(store, budget=budget, seed=seed), sets
+        return prompt_stream(store, layout, budget=budget, seed=seed), sets
+
+
+def _words_around_source(experiment: LanguageModelingConfig, data: PromptConfig) -> Direction:
+    """Return the words before and after the source in a prompt."""
+    before, _, after = data.prompt.build(SOURCE_FIELD, experiment.chat_template).partition(SOURCE_FIELD)
+    return Direction(text=before, text_after=after)
+
+
+def _check_sources(pairs: ParallelData, experiment: LanguageModelingConfig, data: PromptConfig) -> None:
+    """Raise DataError, with the line, if a source contains a marker of the chat template."""
+    if not data.prompt.chat:
+        return
+    reserved, texts = pairs.tokenizer.source.control_tokens, pairs.texts
+    sets = {"train": texts.train, "valid": texts.valid, "test": texts.test}
+    for name, store in sets.items():
+        for row, (source, _) in enumerate(store or ()):
+            assert store is not None
+            try:
+                data.prompt.build(source, experiment.chat_template, reserved=reserved)
+            except DataError as error:
+                raise DataError(f"data.{name}, line {store.line(row)}: {error}") from error
 
 
 def _pair_tokenizer(experiment: LanguageModelingConfig, pairs: Pairs, *, open_run: OpenRun) -> Tokenizer:

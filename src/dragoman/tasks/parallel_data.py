@@ -80,14 +80,14 @@ def prepare_parallel_data(
     seed: int,
     valid_limits: LengthLimits,
     advice: task.CorpusAdvice | None,
-    decoder_only: bool = False,
+    prompt: Direction | None = None,
     report: Callable[[str], None],
 ) -> ParallelData:
     """Read, clean and tokenize parallel data; a new run creates its tokenizer from a sample of the training pairs.
 
     Validation pairs within `valid_limits` enter the validation loss. `advice` is None for a model that continues from
-    another run. Raises DataError on unusable texts, and RunError
-    if a corpus has changed since the run started.
+    another run. `prompt` holds the words around each source of a decoder-only model, and is None for other models.
+    Raises DataError on unusable texts, and RunError if a corpus has changed since the run started.
     """
     texts = prepare_data(data, task.cache_dir(), seed=seed, report=report)
     task.check_unchanged(texts.fingerprints, folder)
@@ -95,10 +95,10 @@ def prepare_parallel_data(
     sample = texts.train.sample(data.tokenizer_sample_size, seed=seed)
     tokenizer = task.load_or_create_tokenizer(folder, lambda: create_tokenizer(sample), report=report)
     report("tokenizing")
-    directions = _training_directions(data, texts, tokenizer)
+    directions = _training_directions(data, texts, tokenizer) if prompt is None else CorpusDirections((prompt,))
     limits = LengthLimits(data.max_source_length, data.max_target_length)
     train = _tokenize_training(texts, tokenizer, limits, directions)
-    valid = _tokenize_validation(data, texts, tokenizer, valid_limits)
+    valid = _tokenize_validation(data, texts, tokenizer, valid_limits, prompt)
     corpus_weights = _corpus_weights(data, texts, train)
     num_test = None if texts.test is None else len(texts.test)
     return ParallelData(
@@ -110,7 +110,7 @@ def prepare_parallel_data(
             *_length_notes(texts, train, valid, valid_limits),
         ),
         summary=task.describe_sizes(counted(len(train), "pairs"), len(texts.valid), num_test),
-        tokens_per_epoch=_tokens_per_epoch(train, corpus_weights, decoder_only=decoder_only),
+        tokens_per_epoch=_tokens_per_epoch(train, corpus_weights, decoder_only=prompt is not None),
         describe_rows=partial(_describe_rows, texts, train),
         cleaning_report=texts.report,
         texts=texts,
@@ -118,7 +118,7 @@ def prepare_parallel_data(
         valid=valid,
         valid_limits=valid_limits,
         folder=folder,
-        decoder_only=decoder_only,
+        decoder_only=prompt is not None,
         source_features={name: StoredFeatures(*found, tokenizer.source) for name, found in features.items()},
         corpus_weights=corpus_weights,
         directions=directions,
@@ -225,15 +225,16 @@ def _tokenize_training(
 
 
 def _tokenize_validation(
-    data: DataConfig, texts: PreparedData, tokenizer: Tokenizer, limits: LengthLimits
+    data: DataConfig, texts: PreparedData, tokenizer: Tokenizer, limits: LengthLimits, prompt: Direction | None
 ) -> TokenStore:
     """Check the lines of the held-out sets, and tokenize the validation set."""
     for store, given in ((texts.valid, data.valid or data.train), (texts.test, data.test or data.train)):
         if store is not None and given is not None:
             where = str(given.folder) if isinstance(given, PreparedFolder) else corpus_name(given)
             _check_line_lengths(store, tokenizer, where=where)
-    direction = _resolve(tokenizer, _held_out(data)["valid"], "data.train" if data.valid is None else "data.valid")
-    valid = limits.tokenize(texts.valid, tokenizer, CorpusDirections((direction,)))
+    if prompt is None:
+        prompt = _resolve(tokenizer, _held_out(data)["valid"], "data.train" if data.valid is None else "data.valid")
+    valid = limits.tokenize(texts.valid, tokenizer, CorpusDirections((prompt,)))
     if not len(valid):
         raise DataError(
             f"All {len(texts.valid):,} validation pairs are longer than {limits} tokens. Split the text into sentences."

@@ -9,7 +9,7 @@ its own gradient.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -84,12 +84,12 @@ def _logit_chunks(hidden: Tensor, weight: Tensor, bias: Tensor | None, matmul_dt
 
 
 class _Gradients:
-    """Gradients of hidden states, weight and bias, summed over chunks."""
+    """Gradients of hidden states, weight and bias, summed over chunks; None for a frozen weight or bias."""
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, needed: Sequence[bool]) -> None:
         self.hidden = torch.empty_like(hidden)
-        self.weight = torch.zeros_like(weight)
-        self.bias = None if bias is None else torch.zeros_like(bias)
+        self.weight = torch.zeros_like(weight) if needed[1] else None
+        self.bias = torch.zeros_like(bias) if bias is not None and needed[2] else None
 
     def add(self, chunk: _Chunk, gradient: Tensor) -> None:
         """Add a chunk, given the gradient of its logits without padding."""
@@ -101,7 +101,8 @@ class _Gradients:
         """Add a chunk to the gradients of hidden states and weight, given a padded gradient of its logits."""
         rows = self.hidden[..., chunk.tokens, :]
         rows.copy_((gradient @ chunk.weight)[..., : rows.shape[-2], :])
-        self.weight += gradient.flatten(0, -2).t() @ chunk.states.flatten(0, -2)
+        if self.weight is not None:
+            self.weight += gradient.flatten(0, -2).t() @ chunk.states.flatten(0, -2)
 
 
 Compute = Callable[[_Gradients | None], tuple[Tensor, Tensor]]
@@ -115,7 +116,8 @@ class _PrecomputedGradients(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, compute: Compute
     ) -> tuple[Tensor, Tensor]:
-        gradients = _Gradients(hidden, weight, bias) if any(ctx.needs_input_grad[:3]) else None
+        needed = ctx.needs_input_grad[:3]
+        gradients = _Gradients(hidden, weight, bias, needed) if any(needed) else None
         value, nll = compute(gradients)
         if gradients is not None:
             ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
@@ -125,8 +127,8 @@ class _PrecomputedGradients(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         scale = gradients[0]
-        hidden, weight, bias = ctx.saved_tensors
-        return hidden * scale, weight * scale, None if bias is None else bias * scale, None
+        hidden, weight, bias = (None if one is None else one * scale for one in ctx.saved_tensors)
+        return hidden, weight, bias, None
 
 
 def fused_linear_cross_entropy(
@@ -175,6 +177,7 @@ class _CrossEntropySums:
         self.gradients, self.soft_targets = gradients, soft_targets
         self.soft_weight = 0.0 if soft_targets is None else soft_targets.weight
         self.certainty, self.uniform = (1 - self.soft_weight) * (1 - smoothing), (1 - self.soft_weight) * smoothing
+        self.vocabulary = len(weight)
         self.weight_sum = weight.float().sum(dim=0)
         self.bias_sum = 0.0 if bias is None else bias.float().sum()
         self.value, self.nll = hidden.new_zeros(2, dtype=torch.float32).unbind()
@@ -225,9 +228,10 @@ class _CrossEntropySums:
     def add_uniform_gradient(self, hidden: Tensor) -> None:
         if self.gradients is None:
             return
-        share = self.uniform / len(self.gradients.weight)
+        share = self.uniform / self.vocabulary
         self.gradients.hidden -= share * self.weight_sum
-        self.gradients.weight -= share * hidden.sum(dim=0)
+        if self.gradients.weight is not None:
+            self.gradients.weight -= share * hidden.sum(dim=0)
         if self.gradients.bias is not None:
             self.gradients.bias -= share * hidden.shape[0]
 

@@ -116,27 +116,44 @@ def examples_in_order(examples: ExampleDataset[_B], *, budget: int) -> Iterator[
 
 @final
 @dataclass(frozen=True)
+class PromptLayout:
+    """Places of BOS in a pair: before the prompt, or between prompt and continuation."""
+
+    separator: bool = True
+    begins_with_bos: bool = False
+
+
+_SEPARATED = PromptLayout()
+
+
+@final
+@dataclass(frozen=True)
 class PromptDataset:
     """Pairs of a store as prompts with continuations; implements `ExampleDataset`."""
 
     store: TokenStore
+    layout: PromptLayout = _SEPARATED
 
     @property
     def lengths(self) -> LengthArray:
         """Number of tokens of each pair, BOS included."""
-        return self.store.source.lengths + self.store.target.lengths + 1
+        symbols = int(self.layout.begins_with_bos) + int(self.layout.separator)
+        return self.store.source.lengths + self.store.target.lengths + symbols
 
     def collate(self, rows: Rows) -> TextBatch:
-        """Return pairs as source ids, BOS, target ids, of which target ids and EOS are predicted."""
+        """Return source ids and target ids, with BOS as in the layout; target ids and EOS are predicted."""
         store, lengths = self.store, self.lengths[rows].astype(np.int64)
-        sources = store.source.lengths[rows].astype(np.int64)
+        starts = lengths - store.target.lengths[rows]
+        first = int(self.layout.begins_with_bos)
         each, columns = np.arange(len(rows)), np.arange(int(lengths.max()))
         tokens = np.full((len(rows), len(columns)), PAD, dtype=np.int64)
-        store.source.fill(rows, tokens)
-        tokens[each, sources] = BOS
+        store.source.fill(rows, tokens[:, first:])
+        tokens[:, :first] = BOS
+        if self.layout.separator:
+            tokens[each, starts - 1] = BOS
         targets = pad_batch(store.target, rows, padding=PAD)
         row, column = np.nonzero(np.arange(targets.shape[1]) < store.target.lengths[rows][:, None])
-        tokens[row, sources[row] + 1 + column] = targets[row, column]
+        tokens[row, starts[row] + column] = targets[row, column]
         labels = np.full_like(tokens, PAD)
         labels[:, :-1] = tokens[:, 1:]
         labels[each, lengths - 1] = EOS
@@ -144,22 +161,24 @@ class PromptDataset:
         return TextBatch(
             tokens=torch.from_numpy(tokens),
             labels=torch.from_numpy(labels),
-            loss_mask=torch.from_numpy(real & (columns >= sources[:, None])),
+            loss_mask=torch.from_numpy(real & (columns >= starts[:, None] - 1)),
             document_ids=torch.from_numpy(np.where(real, 0, PADDING_DOCUMENT)),
             rows=rows,
         )
 
 
-def prompt_stream(store: TokenStore | Callable[[int], TokenStore], *, budget: int, seed: int) -> EpochStream[TextBatch]:
+def prompt_stream(
+    store: TokenStore | Callable[[int], TokenStore], layout: PromptLayout = _SEPARATED, *, budget: int, seed: int
+) -> EpochStream[TextBatch]:
     """Return an endless stream of pairs of similar length under a `budget` of padded tokens, shuffled by `seed`.
 
     `store` is one store, or a function from the epoch to its store, as BPE dropout needs. Raises DataError if a pair is
     longer than the budget, or if there is none.
     """
-    examples = (lambda epoch: PromptDataset(store(epoch))) if callable(store) else PromptDataset(store)
+    examples = (lambda epoch: PromptDataset(store(epoch), layout)) if callable(store) else PromptDataset(store, layout)
     return example_stream(examples, budget=budget, seed=seed)
 
 
-def prompts_in_order(store: TokenStore, *, budget: int) -> Iterator[TextBatch]:
+def prompts_in_order(store: TokenStore, layout: PromptLayout = _SEPARATED, *, budget: int) -> Iterator[TextBatch]:
     """Yield all pairs once, by length; `TextBatch.rows` holds their indices."""
-    return examples_in_order(PromptDataset(store), budget=budget)
+    return examples_in_order(PromptDataset(store, layout), budget=budget)

@@ -180,7 +180,7 @@ def prepare_data(
 
 def cache_key_fields(settings: DataConfig) -> Tree:
     """Return the settings that determine the cleaned texts; the others concern tokens or epochs."""
-    later = {"max_source_length", "max_target_length", "tokenizer_sample_size", "noise", "temperature"}
+    later = {"max_source_length", "max_target_length", "tokenizer_sample_size", "noise", "temperature", "prompt"}
     excluded: Any = dict.fromkeys((*later, "extra_corpora"), True)
     excluded |= {key: {*LANGUAGES} for key in ("train", "valid", "test")}
     chosen = settings.model_dump(mode="json", exclude=excluded)

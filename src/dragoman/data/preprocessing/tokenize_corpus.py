@@ -180,7 +180,7 @@ class _PairEncoder:
     def sources(self, texts: Sequence[str], rows: Sequence[int], encode: Encode) -> list[_Ids]:
         """Return the ids of sources, given the rows of their pairs in the store."""
         own = self._directions(rows)
-        ids = encode([direction.text + text for direction, text in zip(own, texts, strict=True)])
+        ids = encode([direction.surround(text) for direction, text in zip(own, texts, strict=True)])
         return [[*direction.source, *one] for direction, one in zip(own, ids, strict=True)]
 
     def targets(self, texts: Sequence[str], rows: Sequence[int], encode: Encode) -> list[_Ids]:

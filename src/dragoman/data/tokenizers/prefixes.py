@@ -47,13 +47,19 @@ class Direction:
     """Ids that an output begins with."""
     text: str = ""
     """Words before a source."""
+    text_after: str = ""
+    """Words after a source."""
+
+    def surround(self, text: str) -> str:
+        """Return a source with the words around it."""
+        return f"{self.text}{text}{self.text_after}"
 
     def encode_sources(self, tokenizer: LanguageTokenizer, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of sources; a text without tokens stays empty."""
         encoded = tokenizer.encode_batch(texts)
-        if self.text:
+        if self.text or self.text_after:
             encoded = tokenizer.encode_batch(
-                [self.text * bool(ids) + text for text, ids in zip(texts, encoded, strict=True)]
+                [self.surround(text) if ids else text for text, ids in zip(texts, encoded, strict=True)]
             )
         return [[*self.source, *ids] if ids else [] for ids in encoded]
 

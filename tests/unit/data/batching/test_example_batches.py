@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dragoman.data.batching.example_batches import PromptDataset, prompt_stream, prompts_in_order
+from dragoman.data.batching.example_batches import PromptDataset, PromptLayout, prompt_stream, prompts_in_order
 from dragoman.data.datasets.parallel import TokenStore
 from dragoman.data.tokenizers import BOS, EOS, PAD
 from dragoman.errors import DataError
@@ -72,3 +72,19 @@ def test_pair_over_the_budget_is_refused(store):
     longest = max(len(source) + len(target) + 1 for source, target in PAIRS)
     with pytest.raises(DataError, match=rf"example \d+: its {longest} tokens exceed the budget"):
         prompt_stream(store, budget=longest - 1, seed=1)
+
+
+@pytest.mark.parametrize("begins_with_bos", [False, True])
+def test_row_of_a_chat_has_no_separator(tmp_path, begins_with_bos):
+    store = TokenStore.build(tmp_path / "tokens", [([5, 6], [7, 8, 9]), ([11], [])])
+    layout = PromptLayout(separator=False, begins_with_bos=begins_with_bos)
+    batch = PromptDataset(store, layout).collate(np.array([0, 1]))
+    first = [BOS] * begins_with_bos
+    assert batch.tokens.tolist() == [[*first, 5, 6, 7, 8, 9], [*first, 11, PAD, PAD, PAD, PAD]]
+    assert [row[mask].tolist() for row, mask in zip(batch.labels, batch.loss_mask, strict=True)] == [
+        [7, 8, 9, EOS],
+        [EOS],
+    ]
+    skipped = [0] * begins_with_bos
+    assert batch.loss_mask.int().tolist() == [[*skipped, 0, 1, 1, 1, 1], [*skipped, 1, 0, 0, 0, 0]]
+    assert batch.lengths.tolist() == [5 + begins_with_bos, 1 + begins_with_bos]
