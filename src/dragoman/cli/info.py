@@ -33,7 +33,8 @@ def info(run: RunArgument) -> Outcome:
     folder = RunFolder(run)
     settings, tokenizer, exported = folder.read_complete_config(), folder.read_tokenizer(), folder.read_export()
     model, result, origin = read_model_summary(folder), folder.read_scores(), folder.read_origin()
-    weight_bytes = folder.weights.stat().st_size if exported else FLOAT32_BYTES * model.parameters
+    sizes = [file.stat().st_size for file in folder.weight_files()]
+    weight_bytes = sum(sizes) if exported else FLOAT32_BYTES * model.parameters
     decoding = None
     if "decoding" in settings:
         decoding = parse(DecodingConfig, settings["decoding"], where=f"{folder.config}: decoding").describe()
@@ -42,7 +43,7 @@ def info(run: RunArgument) -> Outcome:
         "task": settings.get("task", "translation"),
         "imported_from": {key: origin.get(key) for key in ("format", "family", "license", "url")} if origin else None,
         "compute_type": exported.get("compute_type", "float32"),
-        "trained": folder.weights.exists(),
+        "trained": bool(sizes),
         "unfinished": None if folder.is_finished() else _describe_progress(folder, settings["training"]),
         "model": settings["model"],
         "vocabulary": {"source": len(tokenizer.source), "target": len(tokenizer.target), "shared": tokenizer.shared},

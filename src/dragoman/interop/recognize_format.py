@@ -16,6 +16,7 @@ from dragoman.interop.huggingface import partner as huggingface
 from dragoman.interop.huggingface.write_model import write as write_huggingface
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.interop.joeynmt import partner as joeynmt
+from dragoman.interop.onnx import partner as onnx
 
 NO_FILES = FilePatterns(())
 
@@ -29,8 +30,11 @@ class Partner:
     """Description of a source of this format, such as `fairseq checkpoint next to its dictionaries`."""
     recognizes: Callable[[Path], bool]
     """Return whether a file or folder has this format, from names and first bytes; never raises on invalid content."""
-    read: Callable[[Path, ImportOptions], ImportedModel]
-    """Read a model. Raises DataError on invalid files and ConfigError on models that dragoman cannot compute."""
+    read: Callable[[Path, ImportOptions], ImportedModel] | None
+    """Read a model; None for formats that are only written.
+
+    Raises DataError on invalid files and ConfigError on models that dragoman cannot compute.
+    """
     write: Callable[[ExportedModel, Path], None] | None = None
     """Write a model to a new folder, which exists and is empty.
 
@@ -38,6 +42,8 @@ class Partner:
     """
     has_shortlists: bool = False
     """Whether the format holds lexical shortlists."""
+    is_run: bool = False
+    """Whether the files are written into an exported run, which dragoman uses with them in the place of weights."""
     reads_languages: bool = False
     """Whether `read` obeys the languages of `ImportOptions`."""
     files: FilePatterns = NO_FILES
@@ -84,6 +90,7 @@ PARTNERS: Mapping[str, Partner] = {
         has_shortlists=True,
         files=marian.FILES,
     ),
+    "onnx": Partner("graphs of ONNX", lambda _: False, None, onnx.write, has_shortlists=True, is_run=True),
 }
 """Partner by the name of its format."""
 
@@ -102,14 +109,20 @@ def recognize_format(source: Path, name: str | None = None) -> Partner:
     if len(found) == 1:
         return PARTNERS[found[0]]
     what = f"could be of several formats ({', '.join(found)})" if found else "has no format that dragoman reads"
-    raise DataError(f"{source}: {what}. Name its format with --format: {', '.join(PARTNERS)}.")
+    raise DataError(f"{source}: {what}. Name its format with --format: {', '.join(_known(writes=False))}.")
 
 
 def require_format(name: str, *, writes: bool = False) -> Partner:
     """Return the format of a name. Raises ConfigError if there is none, or with `writes` if it is only read."""
-    known = {name: partner for name, partner in PARTNERS.items() if partner.write is not None or not writes}
+    known = _known(writes=writes)
     if name in known:
         return known[name]
-    near, problem = nearest(name, known), "is only read" if name in PARTNERS else "does not exist"
+    near = nearest(name, known)
+    problem = f"is only {'read' if writes else 'written'}" if name in PARTNERS else "does not exist"
     remedy = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known) or 'none'}."
     raise ConfigError(f"format = {name} {problem}. {remedy}")
+
+
+def _known(*, writes: bool) -> dict[str, Partner]:
+    """Return the formats that are written, or those that are read."""
+    return {name: one for name, one in PARTNERS.items() if (one.write if writes else one.read) is not None}

@@ -60,13 +60,16 @@ class DecoderOnlyTransformer(nn.Module):
 
     def encode(self, prompt: SourceIds, lengths: Lengths) -> DecoderState:
         """Return the state after all tokens of the prompts but the last; prompts have at least one token."""
-        encoded = lengths - 1
-        width = int(encoded.max())
-        position_ids = torch.arange(width, device=prompt.device)[None]
-        x = self.embedding(prompt[:, :width], position_ids)
+        return self.read_prefixes(prompt[:, : int(lengths.max()) - 1], lengths - 1)
+
+    def read_prefixes(self, tokens: SourceIds, lengths: Lengths) -> DecoderState:
+        """Return the state after all tokens, of which each row has a number, padded at the end."""
+        width = tokens.shape[1]
+        position_ids = torch.arange(width, device=tokens.device)[None]
+        x = self.embedding(tokens, position_ids)
         _, layers = decoder_pass(self.blocks, x, None, mask=None, position_ids=position_ids)
-        caches = tuple(layer.shift(width - encoded) for layer in layers if isinstance(layer, KVCache))
-        return DecoderState(caches, encoded, beam_size=1)
+        caches = tuple(layer.shift(width - lengths) for layer in layers if isinstance(layer, KVCache))
+        return DecoderState(caches, lengths, beam_size=1)
 
     def start(self, memory: DecoderState, *, beam_size: int) -> DecoderState:
         return memory.reorder(memory.lengths.new_zeros(len(memory.lengths), beam_size))

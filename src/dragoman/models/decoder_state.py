@@ -99,7 +99,7 @@ def decoder_step(
     memory: SourceMemory | None = None,
 ) -> tuple[Hidden, DecoderState]:
     """Return the output of the blocks for one new token of each hypothesis, and the next state."""
-    lengths = state.lengths.repeat_interleave(state.beam_size)
+    lengths = state.lengths[:, None].expand(-1, state.beam_size).flatten()
     position_ids, mask = lengths[:, None], left_padding_mask(lengths + 1, state.layers[0].length + 1)
     x = embedding(tokens.reshape(-1, 1), position_ids)
     x, layers = decoder_pass(blocks, x, state.layers, mask=mask, position_ids=position_ids, memory=memory)

@@ -53,10 +53,9 @@ class KVCache:
         return type(self)(F.pad(self.keys, widths), F.pad(self.values, widths))
 
     def shift(self, by: Int[Tensor, " rows"]) -> Self:
-        """Rotate each row `by` a number of positions towards the end."""
-        width = self.length
-        index = (torch.arange(width, device=by.device) - by[:, None]) % max(1, width)
-        index = index[:, None, :, None]
+        """Rotate each row `by` a number of positions, at most its length, towards the end."""
+        index = torch.arange(self.length, device=by.device) - by[:, None]
+        index = torch.where(index < 0, index + self.length, index)[:, None, :, None]
 
         def moved(x: Float[Tensor, "rows heads positions size"]) -> Float[Tensor, "rows heads positions size"]:
             return x.gather(2, index.expand(-1, x.shape[1], -1, x.shape[3]))

@@ -104,11 +104,7 @@ def export(
     with new_folder(out) as path:
         if config is not None:
             built, pairs = build_shortlist(texts(), folder.read_tokenizer(), config)
-        if format is None:
-            if built is not None:
-                built.save(RunFolder(path).shortlist)
-            _write_export(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
-        else:
+        if format is not None:
             write_format(
                 folder,
                 experiment,
@@ -120,6 +116,10 @@ def export(
                 texts=texts,
                 languages=languages,
             )
+        if format is None or require_format(format, writes=True).is_run:
+            if built is not None:
+                built.save(RunFolder(path).shortlist)
+            _write_run(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
     weights = (file for file in out.rglob("*") if file.is_file()) if format is not None else [RunFolder(out).weights]
     after = sum(file.stat().st_size for file in weights)
     return ExportResult(out, compute_type, folder.weights.stat().st_size, after, pairs, format)
@@ -164,24 +164,27 @@ def _read_training_pairs(experiment: Experiment, folder: RunFolder) -> Iterator[
     return iter(data.train)
 
 
-def _write_export(
+def _write_run(
     export: RunFolder, run: RunFolder, experiment: Experiment, *, name: str, compute_type: ComputeType
 ) -> None:
+    """Write everything that inference needs: weights, unless there are graphs, settings, tokenizer and model card."""
     run.copy_files(export, run.tokenizer, run.labels, run.environment, run.scores, run.origin)
     shapes = parameter_shapes(build_meta_model(experiment, run))
-    save_arrays(export.weights, quantize_weights(load_arrays(run.weights, shapes), compute_type))
+    if not export.graph.exists():
+        save_arrays(export.weights, quantize_weights(load_arrays(run.weights, shapes), compute_type))
     tree = experiment.model_dump(mode="json")
     for key in tree.keys() & {"data", "init_from", "training"}:  # without folders, because exports are published
         tree[key] = map_paths(tree[key], lambda path: Path(path).name, keys=_PATH_KEYS, key=key)
     export.write_config_tree(tree)
-    size = export.weights.stat().st_size / MEBIBYTE
+    size = sum(file.stat().st_size for file in export.weight_files()) / MEBIBYTE
+    what = "weights" if export.weights.exists() else "graphs of ONNX"
     facts = {"run": run.path.resolve().name, "compute_type": compute_type, "dragoman": version("dragoman")}
     write_atomically(export.export, to_checked_json(facts))
     card = renamed_card(run, experiment, name)
     if compute_type != "float32":
         note = _describe_origin_of_scores(experiment, name, compute_type)
         card = card.replace(f"{SCORES_HEADING}\n", f"{SCORES_HEADING}\n\n{note}\n", 1)
-    content = f"The folder `{name}` contains the weights of the run `{facts['run']}` as {compute_type} ({size:.1f} MiB)"
+    content = f"The folder `{name}` contains the {what} of the run `{facts['run']}` as {compute_type} ({size:.1f} MiB)"
     note = "It has no checkpoint: commands with `--resume` are for the run"
     description = f"{content}: {describe_model(experiment.model)}. {note}."
     write_atomically(export.model_card, f"{card}\n\n## Export\n\n{description}\n")

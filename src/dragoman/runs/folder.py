@@ -73,6 +73,7 @@ class RunFolder:
     export = _Member("export.json")
     origin = _Member("origin.json")
     shortlist = _Member("shortlist.safetensors")
+    graph = _Member("decoder.onnx")
     model_card = _Member("README.md")
 
     def files(self) -> list[Path]:
@@ -202,7 +203,11 @@ class RunFolder:
 
     def is_finished(self) -> bool:
         """Return whether the training has ended, and was not lengthened since."""
-        return self.weights.exists() and not self.unfinished.exists()
+        return bool(self.weight_files()) and not self.unfinished.exists()
+
+    def weight_files(self) -> list[Path]:
+        """Return the files of the weights, or of the graphs of ONNX that hold them; none of an unfinished training."""
+        return [self.weights] if self.weights.exists() else sorted(self.path.glob("*.onnx"))
 
     def read_config(self) -> "Experiment":
         """Return the experiment. Raises RunError if this is not a run folder, ConfigError if it is invalid."""
@@ -236,7 +241,12 @@ class RunFolder:
         return workers if workers in range(1, (os.cpu_count() or 1) + 1) else 1
 
     def check_finished(self) -> None:
-        """Raise RunError if the training has not ended."""
+        """Raise RunError if the training has not ended, or the folder has graphs in the place of weights."""
+        if self.graph.exists():
+            raise RunError(
+                f"{self.path}: holds graphs of ONNX, which are for translate and generate on a CPU. Give the run that "
+                "they come from."
+            )
         if not self.weights.exists():
             raise RunError(f"{self.path}: the training has not ended. {self.how_to_finish()}")
 

@@ -143,6 +143,7 @@ def import_files(
             f"{path}: is a {partner.description}, which does not ask for languages. Leave --source-language and "
             "--target-language out."
         )
+    assert partner.read is not None, "recognized formats are read"
     model = partner.read(path, options)
     if published is not None and model.origin.license is None:
         model = replace(model, origin=replace(model.origin, license=published.license))

@@ -13,10 +13,12 @@ from dragoman.config import parse
 from dragoman.config_trees import Tree
 from dragoman.data.chat_template import ChatTemplate, PromptFormat
 from dragoman.data.shortlist import Shortlist
+from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import ConfigError, DataError, RunError, known_word, quote, shorten, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
+from dragoman.inference.backends.onnx_backend import OnnxBackend
 from dragoman.inference.length_batches import BATCH_TOKENS, check_positive
 from dragoman.inference.translator import Translator
 from dragoman.models.weight_quantization import ComputeType, dequantize_weights, load_arrays
@@ -127,6 +129,8 @@ def load(
     model: Any = None
     if ensemble:
         model = _load_ensemble([path, *ensemble], device=device, compute_type=compute_type, batch_tokens=batch_tokens)
+    elif folder.graph.exists():
+        model = _load_graphs(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
     else:
         model = load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
     if model is None:
@@ -339,6 +343,19 @@ def _may_have_accelerator() -> bool:
     return platform.system() != "Darwin" or platform.machine() == "arm64"
 
 
+def _load_graphs(
+    folder: RunFolder, *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
+) -> "Translator | Generator":
+    """Load graphs of ONNX. Raises ConfigError for a device or compute type that they do not have."""
+    if device not in (None, "cpu"):
+        raise ConfigError(f"device = {device}: graphs of ONNX run on the CPU. Leave it out.")
+    if compute_type not in ("auto", "float32"):
+        raise ConfigError(f"compute_type = {compute_type}: graphs of ONNX have float32 weights. Leave it out.")
+    tokenizer = folder.read_tokenizer()
+    backend = OnnxBackend(folder.path, vocabulary=len(tokenizer.target))
+    return _wrap_backend(backend, folder, folder.read_raw_config(), tokenizer, batch_tokens)
+
+
 def _build_on_cpu(
     folder: RunFolder, tree: Mapping[str, Any], compute_type: ComputeType, batch_tokens: int
 ) -> "Translator | Generator":
@@ -351,6 +368,17 @@ def _build_on_cpu(
         target_vocabulary=len(tokenizer.target),
         where=str(folder.weights),
     )
+    return _wrap_backend(backend, folder, tree, tokenizer, batch_tokens)
+
+
+def _wrap_backend(
+    backend: CpuBackend | OnnxBackend,
+    folder: RunFolder,
+    tree: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    batch_tokens: int,
+) -> "Translator | Generator":
+    """Return the translator or generator of a backend, with the settings of a complete configuration."""
     if _task(tree) == "language_modeling":
         data, template = tree["data"], tree.get("chat_template")
         pairs = data["kind"] == "pairs"

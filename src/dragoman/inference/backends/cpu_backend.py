@@ -234,7 +234,7 @@ class CpuEnsemble(CpuModel):
             if np.isnan(log_probs).any():
                 raise non_finite_logits_error()
             if memory.shortlists is not None:
-                log_probs = _restrict(log_probs, memory.shortlists[block])
+                log_probs = restrict(log_probs, memory.shortlists[block])
             log_probs[..., list(suppress_tokens)] = -math.inf
             found.append(top_k_sorted(log_probs, min(k, log_probs.shape[-1])))
         best, ids = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -256,7 +256,7 @@ def mean_probability(logits: Sequence[Float[np.ndarray, "*rows vocabulary"]]) ->
     return most + np.log(sum(np.exp(one - most) for one in log_probs) / np.float32(len(logits)))
 
 
-def _restrict(
+def restrict(
     log_probs: Float[np.ndarray, "batch beam vocabulary"], shortlists: Shortlists
 ) -> Float[np.ndarray, "batch beam vocabulary"]:
     """Restrict each sentence to its shortlist, whose probabilities then sum to one."""
@@ -284,15 +284,23 @@ def _environment_options() -> dict[str, Any]:
                 f"{INSTRUCTION_SET} = {value} is not available here; choose one of {available}, or unset it"
             )
         options["instruction_set"] = value
-    if value := os.environ.get(THREADS):
-        cores = os.cpu_count() or 1
-        if re.fullmatch("[1-9][0-9]{0,6}", value) is None or int(value) > MAX_THREADS_PER_CORE * cores:
-            raise ConfigError(
-                f"{THREADS} = {value} is not a number of threads from 1 to {MAX_THREADS_PER_CORE * cores}, "
-                f"{MAX_THREADS_PER_CORE} for each of the {cores} cores of this machine; unset it to use all cores"
-            )
-        options["num_threads"] = int(value)
+    if (threads := requested_threads()) is not None:
+        options["num_threads"] = threads
     return options
+
+
+def requested_threads() -> int | None:
+    """Return the number of threads that the environment asks for, or None. Raises ConfigError if it is invalid."""
+    value = os.environ.get(THREADS)
+    if not value:
+        return None
+    most = MAX_THREADS_PER_CORE * (cores := os.cpu_count() or 1)
+    if re.fullmatch("[1-9][0-9]{0,6}", value) is None or int(value) > most:
+        raise ConfigError(
+            f"{THREADS} = {value} is not a number of threads from 1 to {most}, {MAX_THREADS_PER_CORE} for each of the "
+            f"{cores} cores of this machine; unset it to use all cores"
+        )
+    return int(value)
 
 
 def _int32(tokens: LastTokens) -> LastTokens:

@@ -2,6 +2,7 @@
 
 from typing import final
 
+import torch
 from torch import Tensor, nn
 
 from dragoman.array_types import Float, Int
@@ -22,7 +23,8 @@ class LearnedPositions(nn.Module):
         self.table = nn.Embedding(offset + max_length, size)
 
     def forward(self, positions: Int[Tensor, "*positions"]) -> Float[Tensor, "*positions size"]:
-        if positions.numel() and int(positions.max()) >= self.max_length:
+        # A graph cannot depend on numbers in tensors; `max_length` tells its callers the limit.
+        if not torch.compiler.is_exporting() and positions.numel() and int(positions.max()) >= self.max_length:
             raise DataError(
                 f"a sequence reaches position {int(positions.max())}, but the learned position embeddings end at "
                 f"{self.max_length - 1}; shorten the input, or train with a larger model.positions.max_length"
