@@ -34,6 +34,8 @@ class Answer:
     body: bytes = b""
     claimed: int | None = None
     """Bytes that the header claims; the connection closes after the body."""
+    hangs: threading.Event | None = None
+    """Event after which the connection closes."""
 
 
 @dataclass
@@ -54,6 +56,16 @@ class StandIn:
     objects: dict[str, bytes] = field(default_factory=dict)
     """Large files by SHA-256, before the commit that names them."""
     ignores_ranges: bool = False
+
+    @contextmanager
+    def hang(self, path: str, answer: Answer) -> Iterator[None]:
+        """Give an answer whose connection stays open until the block ends."""
+        answer.hangs = threading.Event()
+        self.answers[path] = [answer]
+        try:
+            yield
+        finally:
+            answer.hangs.set()
 
     def paths(self, method: str = "GET") -> list[str]:
         """Return the paths that were asked for."""
@@ -144,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
+        if answer.hangs is not None:
+            answer.hangs.wait(60)
         self.close_connection = True
 
     def _answer(self, path: str, query: dict[str, list[str]], body: bytes) -> Answer:
@@ -206,11 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             return _json({})
         if verb == "preupload":
             given = json.loads(body)["files"]
-            modes = [
-                {"path": one["path"], "uploadMode": "lfs" if one["size"] >= LARGE else "regular", "shouldIgnore": False}
-                for one in given
-            ]
-            return _json({"files": modes})
+            return _json({"files": [_upload_mode(one, files.get(one["path"])) for one in given]})
         lines = [json.loads(line) for line in body.splitlines()]
         for line in lines:
             value = line["value"]
@@ -236,6 +246,16 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
             return Answer(206, headers, content[start:])
         return Answer(200, headers, content)
+
+
+def _upload_mode(file: dict[str, Any], existing: bytes | None) -> dict[str, Any]:
+    """Return how a file is uploaded, and the checksum of the file that it replaces."""
+    mode: dict[str, Any] = {"path": file["path"], "shouldIgnore": False}
+    mode["uploadMode"] = "lfs" if file["size"] >= LARGE else "regular"
+    if existing is not None:
+        large = len(existing) >= LARGE
+        mode["oid"] = hashlib.sha256(existing).hexdigest() if large else git_checksum(existing)
+    return mode
 
 
 def _json(tree: Any, status: int = 200) -> Answer:

@@ -193,6 +193,28 @@ def test_missing_network_gives_one_message(
         assert list(tmp_path.glob("*")) == []
 
 
+@pytest.mark.parametrize("token", ["hf_secret\x01", "hf_secrét", "hf_ secret"])
+def test_invalid_token_is_not_quoted(
+    token: str, server: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    message = refused(pull_command(tmp_path / "run"), capsys)
+    assert "characters that no token has" in message
+    assert "secr" not in message
+    assert server.requests == []
+
+
+def test_password_of_an_address_is_not_shown(
+    published: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", published.url.replace("://", "://user:password@"))
+    published.answers[f"/api/models/{NAME}"] = [Answer(401), Answer(403), Answer(200, {}, b"{}"), Answer(500)]
+    for _ in range(4):
+        assert "password" not in refused(pull_command(tmp_path / "run"), capsys)
+    result = dragoman.pull(NAME, tmp_path / "run")
+    assert RunFolder(result.path).read_origin()["url"] == f"{published.url}/{NAME}/tree/{COMMIT}"
+
+
 def test_wrong_names_are_refused(server: StandIn, tmp_path: Path) -> None:
     for name in ("a/b/c", "../etc", "-x/y", "org/mo del", "", "org/model?x=1"):
         with pytest.raises(ConfigError, match="no name of a model"):
@@ -333,6 +355,15 @@ def test_other_formats_are_pushed(server: StandIn, run: RunFolder, tmp_path: Pat
     assert {"model.bin", "config.json", "README.md"} <= server.repositories[NAME].keys()
     assert "library_name: ctranslate2" in server.repositories[NAME]["README.md"].decode()
     assert dragoman.pull(NAME, tmp_path / "pulled").format == "ctranslate2"
+
+
+def test_pushed_import_names_its_license_and_origin(published: StandIn, tmp_path: Path) -> None:
+    dragoman.pull(NAME, tmp_path / "run")
+    first = dragoman.push(tmp_path / "run", "org/copy")
+    card = published.repositories["org/copy"]["README.md"].decode()
+    assert card.startswith(f"---\nlicense: cc-by-4.0\nbase_model: {NAME}\n")
+    assert dragoman.push(tmp_path / "run", "org/copy") == first
+    assert len(published.commits) == 1
 
 
 def test_push_is_refused_before_anything_is_created(

@@ -6,6 +6,7 @@ nor texts of the server.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ TIMEOUT: Final = 20.0
 INVALID_TOKEN: Final = "Invalid credentials in Authorization header"  # noqa: S105  # a message of the Hub
 MAX_REASON: Final = 100
 """Characters of the reason in a message."""
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 LOG_IN: Final = "log in with: hf auth login"
 
 
@@ -38,17 +40,28 @@ class Hub:
     """A Hub at an address."""
 
     endpoint: str
+    """Address of requests, which may contain a password."""
+
+    @property
+    def shown(self) -> str:
+        """Address without a password."""
+        scheme, _, rest = self.endpoint.partition("://")
+        return f"{scheme}://{rest.rpartition('@')[2]}"
 
     @staticmethod
     def connect() -> "Hub":
         """Return the Hub that the environment names.
 
-        Raises ConfigError if its address is invalid, and HubError if the environment forbids requests.
+        Raises ConfigError if its address is invalid, and HubError if the environment forbids requests or has an
+        invalid access token, which the library would quote in its errors.
         """
-        if require_library().constants.is_offline_mode():
+        library = require_library()
+        if library.constants.is_offline_mode():
             raise HubError(
                 "HF_HUB_OFFLINE is set, so that no Hub is asked. Unset it, or import a folder that you have."
             )
+        if (token := library.get_token()) and not _TOKEN.fullmatch(token):
+            raise HubError(f"The access token has characters that no token has. Renew HF_TOKEN, or {LOG_IN}")
         endpoint = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
         try:
             address = urlparse(endpoint)
@@ -56,12 +69,14 @@ class Hub:
         except ValueError:
             is_valid = False
         if not is_valid or not endpoint.isprintable() or " " in endpoint:
-            raise ConfigError(f"HF_ENDPOINT = {shorten(endpoint)} is no address. Give one such as {DEFAULT_ENDPOINT}.")
+            raise ConfigError(
+                f"HF_ENDPOINT = {shorten(Hub(endpoint).shown)} is no address. Give one such as {DEFAULT_ENDPOINT}."
+            )
         return Hub(endpoint)
 
     def page(self, name: str) -> str:
         """Return the address of the page of a repository."""
-        return f"{self.endpoint}/{name}"
+        return f"{self.shown}/{name}"
 
     @contextmanager
     def open(self, path: str, *, name: str, revision: str | None = None, start: int = 0) -> Iterator[Any]:
@@ -97,7 +112,7 @@ class Hub:
         except library.errors.HTTPError as error:
             reason = shorten_text(str(error).split("\n", 1)[0] or type(error).__name__, MAX_REASON)
             raise BusyHubError(
-                f"{self.endpoint}: cannot be reached ({reason}). Check the network and HF_ENDPOINT, and run again."
+                f"{self.shown}: cannot be reached ({reason}). Check the network and HF_ENDPOINT, and run again."
             ) from None
 
     def _refusal(self, response: Any, name: str, revision: str | None) -> HubError:
@@ -111,16 +126,16 @@ class Hub:
         if code == "EntryNotFound":
             return HubError(f"{name}: a file that it lists does not exist. Run again.")
         if status == 401 and response.headers.get("X-Error-Message") == INVALID_TOKEN:
-            return HubError(f"{self.endpoint}: refuses the access token. Renew HF_TOKEN, or {LOG_IN}")
+            return HubError(f"{self.shown}: refuses the access token. Renew HF_TOKEN, or {LOG_IN}")
         if status in (401, 404):
-            return HubError(f"{name}: does not exist at {self.endpoint}, or is private. Check the name, or {LOG_IN}")
+            return HubError(f"{name}: does not exist at {self.shown}, or is private. Check the name, or {LOG_IN}")
         if status == 403:
             return HubError(f"{name}: access is refused. Use an access token with this right, or {LOG_IN}")
         if status == 409:
             return HubError(f"{name}: was changed at the same time. Run again.")
         kind = BusyHubError if status in (408, 429) or status >= 500 else HubError
         busy = "too many requests" if status == 429 else f"error {status}"
-        return kind(f"{self.endpoint}: refuses the request about {name} ({busy}). Try again later.")
+        return kind(f"{self.shown}: refuses the request about {name} ({busy}). Try again later.")
 
 
 def require_library() -> Any:

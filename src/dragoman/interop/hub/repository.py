@@ -118,7 +118,7 @@ def _file(tree: Any) -> HubFile | None:
 
 
 def _invalid(hub: Hub, name: str, reason: str) -> HubError:
-    return HubError(f"{hub.endpoint}: answers with no description of {name} ({reason}). Check HF_ENDPOINT.")
+    return HubError(f"{hub.shown}: answers with no description of {name} ({reason}). Check HF_ENDPOINT.")
 
 
 def check_sizes(name: str, files: Mapping[str, HubFile], *, small: tuple[str, ...], limit: int) -> None:

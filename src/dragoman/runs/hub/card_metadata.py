@@ -3,6 +3,7 @@
 Format: https://huggingface.co/docs/hub/model-cards#model-card-metadata.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ TASKS: Final = {
 """Name of a task on the Hub."""
 LIBRARIES: Final = {"dragoman": "dragoman", "huggingface": "transformers", "ctranslate2": "ctranslate2"}
 """Library that loads a format; other formats name none."""
+_REPOSITORY = re.compile(r"://[^/]+/([\w.-]+(?:/[\w.-]+)?)/tree/")
+"""Name of the repository in the address that a pull records."""
 
 
 def with_metadata(
@@ -27,11 +30,16 @@ def with_metadata(
     *,
     task: str,
     format_name: str,
-    license_name: str | None,
+    origin: Mapping[str, Any],
     metrics: Mapping[str, Any],
 ) -> str:
-    """Return a model card with its metadata; `metrics` are the measured ones by name."""
-    tree: dict[str, Any] = {"license": license_name} if license_name else {}
+    """Return a model card with its metadata; `metrics` are the measured ones by name.
+
+    License and base model are those of the `origin` of an imported model, which is empty for others.
+    """
+    tree: dict[str, Any] = {"license": origin["license"]} if origin.get("license") else {}
+    if base := _REPOSITORY.search(origin.get("url") or ""):
+        tree["base_model"] = base[1]
     if format_name in LIBRARIES:
         tree["library_name"] = LIBRARIES[format_name]
     tree |= {"pipeline_tag": TASKS[task], "tags": ["dragoman"]}

@@ -108,7 +108,7 @@ def push(
 def _check_login(hub: Hub) -> None:
     """Raise HubError without an access token, before a long export."""
     if not require_library().get_token():
-        raise HubError(f"{hub.endpoint}: needs an access token to publish a model. Set HF_TOKEN, or {LOG_IN}")
+        raise HubError(f"{hub.shown}: needs an access token to publish a model. Set HF_TOKEN, or {LOG_IN}")
 
 
 @contextmanager
@@ -163,15 +163,9 @@ def _card(folder: RunFolder, path: Path, repository: str, format_name: str) -> s
         f"{card}\n\n## Download\n\n{command}\n",
         task=experiment.task,
         format_name=format_name,
-        license_name=_license(folder),
+        origin=folder.read_origin(),
         metrics=metrics,
     )
-
-
-def _license(folder: RunFolder) -> str | None:
-    """Return the license of an imported model."""
-    found = folder.read_origin().get("license")
-    return None if found is None else str(found)
 
 
 @contextmanager
@@ -198,7 +192,7 @@ def _unwrapped(hub: Hub) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk
             raise
         reason = shorten_text(str(error).split("\n", 1)[0], MAX_REASON)
-        raise HubError(f"{hub.endpoint}: the upload failed ({reason}). Run again.") from error
+        raise HubError(f"{hub.shown}: the upload failed ({reason}). Run again.") from error
 
 
 def _upload(hub: Hub, path: Path, repository: str, *, private: bool, revision: str | None) -> str:
