@@ -11,7 +11,7 @@ cpu = pytest.importorskip(
 
 Weights = dict[str, np.ndarray]
 VOCABULARY = 197
-COMPUTE_TYPES = ("float32", "bfloat16", "int8")
+COMPUTE_TYPES = ("float32", "bfloat16", "int8", "int8_int16")
 INSTRUCTION_SETS = cpu.instruction_sets()
 KINDS = ("encoder_decoder", "decoder_only", "ssru")
 """Kinds of models, and an encoder-decoder whose decoder has recurrent layers."""

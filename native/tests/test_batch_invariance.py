@@ -94,7 +94,7 @@ def test_hypotheses_do_not_depend_on_beam_size(compute_type: str, instruction_se
             assert_identical([each[:, :, beam : beam + 1] for each in results], alone[beam])
 
 
-@pytest.mark.parametrize("compute_type", ["int8", "bfloat16"])
+@pytest.mark.parametrize("compute_type", ["int8", "int8_int16", "bfloat16"])
 def test_instruction_sets_agree(compute_type: str) -> None:
     """Integer sums and bfloat16 products are exact; only the order of float additions differs."""
     ids, lengths = models.sources(5)

@@ -88,6 +88,15 @@ def replace(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[models.
     return act
 
 
+def replace_by_blocks(change: Callable[..., tuple[Any, Any, Any]]) -> Callable[[models.Weights], Any]:
+    def act(weights: models.Weights) -> None:
+        weights[QUERY], weights[f"{QUERY}_scale"], weights[f"{QUERY}_center"] = change(
+            *cpu.quantize_blocks(weights[QUERY])
+        )
+
+    return act
+
+
 EMBEDDING, QUERY = "source_embedding.tokens.weight", "encoder.0.attention.query.weight"
 WEIGHTS: dict[str, tuple[Callable[[models.Weights], Any], str]] = {
     "missing": (lambda w: w.pop(QUERY), f"no {QUERY}"),
@@ -110,6 +119,13 @@ WEIGHTS: dict[str, tuple[Callable[[models.Weights], Any], str]] = {
     "negative scale": (
         lambda w: w.update({QUERY: np.ones((66, 66), np.int8), f"{QUERY}_scale": -np.ones(66, np.float32)}),
         "scales",
+    ),
+    "row scales of blocks": (replace_by_blocks(lambda q, s, c: (q, s[:, 0], c)), "66 x 3"),
+    "negative scale of a block": (replace_by_blocks(lambda q, s, c: (q, -s, c)), "finite, and scales not negative"),
+    "infinite center": (replace_by_blocks(lambda q, s, c: (q, s, c / 0)), "center -?inf"),
+    "center of another type": (
+        replace_by_blocks(lambda q, s, c: (q, s, c.view(np.uint32).astype(np.uint16))),
+        "float32",
     ),
 }
 
@@ -231,7 +247,7 @@ def test_invalid_kept_heads_are_refused(name: str) -> None:
 def test_invalid_options_are_refused() -> None:
     config = models.config()
     for options, message in (
-        ({"compute_type": "int4"}, "int8, bfloat16 or float32"),
+        ({"compute_type": "int4"}, "int8, int8_int16, bfloat16 or float32"),
         ({"instruction_set": "sse9"}, "portable"),
         ({"num_threads": -1}, "num_threads = -1"),
         ({"num_threads": 10**6}, "num_threads = 1000000"),

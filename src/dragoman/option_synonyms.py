@@ -50,6 +50,7 @@ OPTION_SYNONYMS: Final = {
     "--compute-type": "dtype precision quantization torch-dtype quantize",
     "--compute-type bfloat16": "bf16 fp16 half bfloat16 float16",
     "--compute-type int8": "int8 quantize quantized load-in-8bit",
+    "--compute-type int8_int16": "q8-0 q4-0 w8a16 group-size",
     "--shortlist": "lex lexical-shortlist vocab-restriction vmap",
     "--scores": "score print-scores with-score print-score save-scores verbose-scores return-scores",
     "--ensemble": "models path model-overrides average with",

@@ -85,7 +85,7 @@ def test_perplexity_equals_pytorch(tmp_path, overlap, pairs):
     assert (fast.tokens, fast.bytes) == (slow.tokens, slow.bytes)
 
 
-@pytest.mark.parametrize("compute", ["bfloat16", "int8"])
+@pytest.mark.parametrize("compute", ["bfloat16", "int8", "int8_int16"])
 def test_export_equals_run_in_its_compute_type(tmp_path, compute):
     run = finished_language_model(tmp_path / "run").path
     export(run, tmp_path / "model", compute_type=compute)

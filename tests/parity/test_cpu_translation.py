@@ -71,7 +71,7 @@ def test_translations_and_scores_equal_pytorch(tmp_path, model):
     assert_alike(fast, slow)
 
 
-@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8", "int8_int16"])
 def test_translations_do_not_depend_on_the_batch(tmp_path, compute):
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
     export(run, tmp_path / "model", compute_type=compute)
@@ -85,7 +85,7 @@ def test_translations_do_not_depend_on_the_batch(tmp_path, compute):
     assert [translator.translate([line], SETTINGS[1])[0] for line in lines] == together
 
 
-@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8", "int8_int16"])
 def test_translations_do_not_depend_on_other_requests(tmp_path, compute):
     run = finished_run(tmp_path / "run", {"model": {"decoder_layers": 2}}).path
     translator: Translator = dragoman.load(run, device="cpu", compute_type=compute)
@@ -106,7 +106,7 @@ def test_translations_do_not_depend_on_other_requests(tmp_path, compute):
         assert found == expected[request.ids, request.config]  # to the last bit
 
 
-@pytest.mark.parametrize("compute", ["bfloat16", "int8"])
+@pytest.mark.parametrize("compute", ["bfloat16", "int8", "int8_int16"])
 def test_export_equals_run_in_its_compute_type(tmp_path, compute):
     """Export and loading round the weights in the same way."""
     run = finished_run(tmp_path / "run").path
@@ -144,7 +144,7 @@ def test_shortlist_equals_pytorch(tmp_path):
     assert [one.score for one in forced[0]] == pytest.approx([one.score for one in forced[1]], abs=1e-4)
 
 
-@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8", "int8_int16"])
 def test_shortlist_depends_only_on_its_text(tmp_path, compute):
     model = exported_with_shortlist(tmp_path, compute, frequent=0, per_token=3)
     translator: Translator = dragoman.load(model, device="cpu", batch_tokens=37, shortlist=True)

@@ -58,7 +58,7 @@ def test_rounded_inputs_equal_the_cpu_library(tmp_path, model, compute):
 
 
 @pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # an untrained model has no end
-@pytest.mark.parametrize("compute", ["int8", "bfloat16"])
+@pytest.mark.parametrize("compute", ["int8", "int8_int16", "bfloat16"])
 def test_explanations_of_exports_match_the_cpu_library(tmp_path, compute):
     path, (text, target) = exported(tmp_path, {}, compute), PAIRS[0]
     on_cpu = dragoman.load(path, device="cpu")
@@ -78,6 +78,8 @@ def test_explanations_of_exports_match_the_cpu_library(tmp_path, compute):
 def test_rounding_examples():
     x = torch.tensor([[12.7, -6.35, 0.04, 0.06], [0.0, 0.0, 0.0, 0.0]])
     torch.testing.assert_close(round_to(x, "int8"), torch.tensor([[12.7, -6.4, 0.0, 0.1], [0.0] * 4]))
+    whole = torch.tensor([[32767.0, -0.4, 0.6, 12345.4]])
+    torch.testing.assert_close(round_to(whole, "int8_int16"), torch.tensor([[32767.0, 0.0, 1.0, 12345.0]]))
     assert round_to(torch.tensor([1.00390625]), "bfloat16").tolist() == [1.0]  # half a step: to the even one
     assert round_to(x, "float32") is x
 

@@ -86,9 +86,10 @@ ArrayView weight_view(const std::string& name, const WeightArray& array) {
 
 ComputeType parse_compute_type(const std::string& name) {
     if (name == "int8") return ComputeType::int8;
+    if (name == "int8_int16") return ComputeType::int8_int16;
     if (name == "bfloat16") return ComputeType::bfloat16;
     if (name == "float32") return ComputeType::float32;
-    throw std::invalid_argument("compute_type = " + name + " must be int8, bfloat16 or float32");
+    throw std::invalid_argument("compute_type = " + name + " must be int8, int8_int16, bfloat16 or float32");
 }
 
 Activation parse_activation(const std::string& name) {
@@ -248,6 +249,26 @@ void quantize(const FloatArray& weight, const Int8Output& quantized, const Scale
     }
 }
 
+void quantize_blocks(const FloatArray& weight, const Int8Output& quantized, const FloatOutput& scale,
+                     const FloatOutput& center) {
+    std::size_t rows = weight.shape(0), columns = weight.shape(1), blocks = (columns + block_size - 1) / block_size;
+    bool fits = quantized.shape(0) == rows && quantized.shape(1) == columns;
+    for (const FloatOutput* params : {&scale, &center}) {
+        fits = fits && params->shape(0) == rows && params->shape(1) == blocks;
+    }
+    if (!fits) throw std::invalid_argument("quantized must have the shape of the weight, and a row one scale per block");
+    for (std::size_t row = 0; row < rows; row++) {
+        float unit = float16_unit(max_magnitude(weight.data() + row * columns, columns));
+        for (std::size_t block = 0; block < blocks; block++) {
+            std::size_t start = block * block_size, offset = row * columns + start;
+            BlockParams params = quantize_block(weight.data() + offset, std::min(block_size, columns - start), unit,
+                                                quantized.data() + offset);
+            scale.data()[row * blocks + block] = params.scale;
+            center.data()[row * blocks + block] = params.center;
+        }
+    }
+}
+
 }  // namespace
 
 NB_MODULE(_ext, module) {
@@ -257,6 +278,8 @@ NB_MODULE(_ext, module) {
     module.def("instruction_sets", &instruction_sets);
     module.def("quantize", &quantize, nb::arg("weight").noconvert(), nb::arg("quantized").noconvert(),
                nb::arg("scale").noconvert());
+    module.def("quantize_blocks", &quantize_blocks, nb::arg("weight").noconvert(), nb::arg("quantized").noconvert(),
+               nb::arg("scale").noconvert(), nb::arg("center").noconvert());
 
     nb::class_<Memory>(module, "Memory")
         .def_prop_ro("lengths", &Memory::lengths)

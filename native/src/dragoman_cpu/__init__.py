@@ -1,4 +1,4 @@
-"""CPU library of dragoman: Transformer inference in int8, bfloat16 or float32, and fused training operations.
+"""CPU library of dragoman: Transformer inference in 8, 16 and 32 bits, and fused training operations.
 
 The library knows arrays only. Inputs are weights by name, a configuration and token ids; outputs are logits or top-k
 tokens. Arrays have the layout `(batch, beam)`: the hypotheses of a sentence share its memory, and states are passed
@@ -7,7 +7,7 @@ from step to step. Results are bit-identical for any batch and any number of thr
 
 from dragoman_cpu._ext import CpuOps
 from dragoman_cpu.config import unsupported_reason
-from dragoman_cpu.model import ComputeType, Model, instruction_sets, quantize
+from dragoman_cpu.model import ComputeType, Model, instruction_sets, quantize, quantize_blocks
 from dragoman_cpu.state import Memory, State
 
 API_VERSION = 3
@@ -22,5 +22,6 @@ __all__ = [
     "State",
     "instruction_sets",
     "quantize",
+    "quantize_blocks",
     "unsupported_reason",
 ]

@@ -6,6 +6,9 @@ from numpy.typing import NDArray
 
 def instruction_sets() -> list[str]: ...
 def quantize(weight: NDArray[np.float32], quantized: NDArray[np.int8], scale: NDArray[np.float32]) -> None: ...
+def quantize_blocks(
+    weight: NDArray[np.float32], quantized: NDArray[np.int8], scale: NDArray[np.float32], center: NDArray[np.float32]
+) -> None: ...
 
 class CpuOps:
     """Fused training operations that write their results into given arrays.

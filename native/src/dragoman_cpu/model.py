@@ -11,7 +11,7 @@ from dragoman_cpu.array_checks import int32_array, weight_array
 from dragoman_cpu.config import model_options
 from dragoman_cpu.state import Memory, State
 
-ComputeType = Literal["int8", "bfloat16", "float32"]
+ComputeType = Literal["int8", "int8_int16", "bfloat16", "float32"]
 
 
 def instruction_sets() -> tuple[str, ...]:
@@ -30,6 +30,22 @@ def quantize(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.
     quantized, scale = np.empty(weight.shape, np.int8), np.empty(weight.shape[0], np.float32)
     _ext.quantize(np.ascontiguousarray(weight), quantized, scale)
     return quantized, scale
+
+
+def quantize_blocks(
+    weight: NDArray[np.float32],
+) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float32]]:
+    """Quantize a matrix to integers from -128 to 127, as `Model` does for compute type int8_int16.
+
+    Returns the integers, and a scale and a center for each block of 32 columns of a row: a weight is `scale * integer +
+    center`. Raises ValueError for anything but a matrix of finite float32.
+    """
+    if weight.ndim != 2 or weight.dtype != np.float32 or not np.isfinite(weight).all():
+        raise ValueError(f"a {weight.ndim}-dimensional array of {weight.dtype}; give a matrix of finite float32")
+    quantized, blocks = np.empty(weight.shape, np.int8), (weight.shape[0], -(-weight.shape[1] // 32))
+    scale, center = np.empty(blocks, np.float32), np.empty(blocks, np.float32)
+    _ext.quantize_blocks(np.ascontiguousarray(weight), quantized, scale, center)
+    return quantized, scale, center
 
 
 @final
@@ -56,7 +72,8 @@ class Model:
             config: `model` section of a run's configuration with all defaults, plus `source_vocabulary` and
                 `target_vocabulary`, or `vocabulary` for a decoder-only model.
             weights: Arrays named as in a run's `model.safetensors`: float32, bfloat16 as uint16, or int8 with a float32
-                array `NAME_scale` of one scale per row.
+                array `NAME_scale` of one scale per row; or with one scale and, in `NAME_center`, one center per block
+                of 32 columns.
             compute_type: Number format of the matrix products.
             num_threads: Number of threads; 0 uses all cores available to the process.
             instruction_set: One of `instruction_sets()`; None selects the best.

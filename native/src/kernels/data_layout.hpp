@@ -18,6 +18,14 @@ constexpr std::size_t round_up(std::size_t number, std::size_t multiple) {
 
 constexpr std::size_t padded_width(std::size_t width) { return round_up(width, panel_width); }
 
+/// Inputs of one output that share a scale and a center in a weight that is quantized by blocks.
+constexpr std::size_t block_size = 32;
+
+/// IEEE 754 half precision.
+struct Float16 {
+    std::uint16_t bits;
+};
+
 /// Upper half of a float32.
 struct Bfloat16 {
     std::uint16_t bits;

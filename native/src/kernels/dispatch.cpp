@@ -19,7 +19,9 @@ bool has_amx() {
            request_amx_tiles();
 }
 #endif
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
 #endif
 
 std::vector<KernelTable> supported_tables() {

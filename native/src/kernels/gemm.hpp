@@ -6,6 +6,9 @@
 // Included after a simd_*.hpp and the macros FLOAT_TILE_ROWS and FLOAT_TILE_VECTORS, the tile shape in float32.
 #pragma once
 
+#include <type_traits>
+
+#include "kernels/block_gemm.hpp"
 #include "kernels/kernel_table.hpp"
 
 namespace dragoman {
@@ -47,13 +50,24 @@ void gemm_tile(const GemmInput& x, std::size_t row, const PackedWeight& weight, 
                      panel * panel_width + column, y + row * y_stride + column, y_stride);
 }
 
+/// Compute a tile by the loop of the GEMM class: its own, or `gemm_tile`.
+template <class Gemm, int tile_rows, int tile_vectors>
+void compute_tile(const GemmInput& x, std::size_t row, const PackedWeight& weight, std::size_t panel,
+                  std::size_t column, float* y, std::size_t y_stride) {
+    if constexpr (std::is_same_v<typename Gemm::Input, InputBlock>) {
+        block_gemm_tile<Gemm, tile_rows, tile_vectors>(x, row, weight, panel, column, y, y_stride);
+    } else {
+        gemm_tile<Gemm, tile_rows, tile_vectors>(x, row, weight, panel, column, y, y_stride);
+    }
+}
+
 /// Compute the remaining rows, fewer than a whole tile.
 template <class Gemm, int tile_rows, int tile_vectors>
 void gemm_remainder(const GemmInput& x, std::size_t row, std::size_t rows, const PackedWeight& weight,
                     std::size_t panel, std::size_t column, float* y, std::size_t y_stride) {
     if constexpr (tile_rows > 0) {
         if (rows == tile_rows) {
-            gemm_tile<Gemm, tile_rows, tile_vectors>(x, row, weight, panel, column, y, y_stride);
+            compute_tile<Gemm, tile_rows, tile_vectors>(x, row, weight, panel, column, y, y_stride);
         } else {
             gemm_remainder<Gemm, tile_rows - 1, tile_vectors>(x, row, rows, weight, panel, column, y, y_stride);
         }
@@ -64,14 +78,14 @@ template <class Gemm>
 void gemm_panel(const GemmInput& x, std::size_t rows, const PackedWeight& weight, std::size_t panel, float* y,
                 std::size_t y_stride) {
     if (rows == 1) {  // all columns at once: the weight is read as one stream
-        gemm_tile<Gemm, 1, 4>(x, 0, weight, panel, 0, y, y_stride);
+        compute_tile<Gemm, 1, 4>(x, 0, weight, panel, 0, y, y_stride);
         return;
     }
     constexpr int tile_rows = Gemm::tile_rows, tile_vectors = Gemm::tile_vectors;
     for (std::size_t column = 0; column < panel_width; column += tile_vectors * simd_width) {
         std::size_t row = 0;
         for (; row + tile_rows <= rows; row += tile_rows) {
-            gemm_tile<Gemm, tile_rows, tile_vectors>(x, row, weight, panel, column, y, y_stride);
+            compute_tile<Gemm, tile_rows, tile_vectors>(x, row, weight, panel, column, y, y_stride);
         }
         gemm_remainder<Gemm, tile_rows - 1, tile_vectors>(x, row, rows - row, weight, panel, column, y, y_stride);
     }

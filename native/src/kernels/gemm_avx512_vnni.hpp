@@ -1,4 +1,4 @@
-// Int8 GEMM by AVX-512 VNNI.
+// Int8 GEMMs by AVX-512 VNNI, with inputs in 8 and 16 bits.
 #pragma once
 
 #include "kernels/gemm.hpp"
@@ -34,6 +34,27 @@ struct Int8Gemm {
             }
         }
     }
+};
+
+/// Adds pairs of products of 16-bit numbers to each 32-bit accumulator.
+struct BlockGemm {
+    using Input = InputBlock;
+    using Weight = std::int8_t;
+    using Accumulator = __m512i;
+    using WeightVec = __m512i;
+    static constexpr std::size_t depth_step = 2, interleave = 2;
+    static constexpr int tile_rows = 6, tile_vectors = 2;
+    static Accumulator zero() { return _mm512_setzero_si512(); }
+    static WeightVec load_weights(const Weight* w) {
+        return _mm512_cvtepi8_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(w)));
+    }
+    static __m512i broadcast_input(const std::int16_t* x) {
+        std::int32_t pair;
+        __builtin_memcpy(&pair, x, sizeof(pair));
+        return _mm512_set1_epi32(pair);
+    }
+    static Accumulator multiply_add(Accumulator sum, __m512i x, WeightVec w) { return _mm512_dpwssd_epi32(sum, x, w); }
+    static Vec to_float(Accumulator sum) { return {_mm512_cvtepi32_ps(sum)}; }
 };
 
 }  // namespace

@@ -15,19 +15,22 @@ namespace dragoman {
 /// Left operand of a GEMM: packed rows in the number format of the weights.
 struct GemmInput {
     const void* data;
-    /// One scale per row, for int8.
+    /// One scale per row, for int8 and int16.
     const float* scale;
-    /// Row stride in elements, and the inner dimension of the GEMM.
+    /// Inner dimension of the GEMM.
     std::size_t depth;
 };
 
 /// Right operand of a GEMM, packed in panels of 64 columns (output features).
 struct PackedWeight {
     const void* data;
-    /// Per column: scale (int8), contribution of the input's zero point to the sum (int8), and bias.
+    /// Per column: scale (int8, int8_int16), contribution of the input's zero point to the sum (int8), and bias.
     const float* scale;
     const std::int32_t* compensation;
     const float* bias;
+    /// For each panel and block of 32 inputs, the scales of all columns, then their centers, as multiples of `scale`
+    /// (int8_int16).
+    const Float16* block_params;
     std::size_t depth;
 };
 
@@ -42,9 +45,14 @@ using PackInputFn = void (*)(const float* x, std::size_t count, void* packed, fl
 struct GemmKernel {
     GemmPanelFn gemm_panel;
     PackInputFn pack_input;
-    std::size_t element_bytes;
+    /// Bytes of one element of a packed weight.
+    std::size_t weight_bytes;
     /// Consecutive elements of one column in a packed weight.
     std::size_t interleave;
+    /// A packed input row consists of units of `unit_size` features, `unit_bytes` each.
+    std::size_t unit_size, unit_bytes;
+
+    std::size_t input_row_bytes(std::size_t depth) const { return depth / unit_size * unit_bytes; }
 };
 
 enum class Activation { relu, gelu, gelu_tanh, silu };
@@ -197,7 +205,7 @@ struct CpuOpKernels {
 
 struct KernelTable {
     const char* name;
-    GemmKernel int8, bfloat16, float32;
+    GemmKernel int8, int8_int16, bfloat16, float32;
     /// Whether the int8 kernel multiplies inputs with their zero point of 128, so that sums need compensation.
     bool needs_compensation;
     NormFn layer_norm, rms_norm;

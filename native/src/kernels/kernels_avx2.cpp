@@ -1,4 +1,4 @@
-// Kernels for AVX2 with FMA.
+// Kernels for AVX2 with FMA and F16C.
 #include "kernels/simd_avx2.hpp"
 
 #define FLOAT_TILE_ROWS 6
@@ -59,6 +59,31 @@ struct Int8Gemm {
     }
 };
 
+/// Adds pairs of products of 16-bit numbers to each 32-bit accumulator.
+struct BlockGemm {
+    using Input = InputBlock;
+    using Weight = std::int8_t;
+    using Accumulator = Int32x16;
+    using WeightVec = Int32x16;
+    static constexpr std::size_t depth_step = 2, interleave = 2;
+    static constexpr int tile_rows = 3, tile_vectors = 1;
+    static Accumulator zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+    static WeightVec load_weights(const Weight* w) {
+        auto at = reinterpret_cast<const __m128i*>(w);
+        return {_mm256_cvtepi8_epi16(_mm_load_si128(at)), _mm256_cvtepi8_epi16(_mm_load_si128(at + 1))};
+    }
+    static __m256i broadcast_input(const std::int16_t* x) {
+        std::int32_t pair;
+        __builtin_memcpy(&pair, x, sizeof(pair));
+        return _mm256_set1_epi32(pair);
+    }
+    static Accumulator multiply_add(Accumulator sum, __m256i x, WeightVec w) {
+        return {_mm256_add_epi32(sum.low, _mm256_madd_epi16(x, w.low)),
+                _mm256_add_epi32(sum.high, _mm256_madd_epi16(x, w.high))};
+    }
+    static Vec to_float(Accumulator sum) { return {_mm256_cvtepi32_ps(sum.low), _mm256_cvtepi32_ps(sum.high)}; }
+};
+
 /// Adds a pair of products to each accumulator, second element first: the order of AVX-512 BF16.
 struct EmulatedBfloat16Gemm {
     using Input = Bfloat16;
@@ -103,6 +128,6 @@ struct EmulatedBfloat16Gemm {
 
 namespace dragoman {
 
-KernelTable avx2_kernels() { return make_kernel_table<Int8Gemm, EmulatedBfloat16Gemm>("avx2"); }
+KernelTable avx2_kernels() { return make_kernel_table<Int8Gemm, BlockGemm, EmulatedBfloat16Gemm>("avx2"); }
 
 }  // namespace dragoman

@@ -49,7 +49,7 @@ struct EmulatedBfloat16Gemm {
 
 namespace dragoman {
 
-KernelTable avx512_kernels() { return make_kernel_table<Int8Gemm, EmulatedBfloat16Gemm>("avx512_vnni"); }
+KernelTable avx512_kernels() { return make_kernel_table<Int8Gemm, BlockGemm, EmulatedBfloat16Gemm>("avx512_vnni"); }
 
 KernelTable avx512_bf16_kernels() {
     KernelTable kernels = avx512_kernels();

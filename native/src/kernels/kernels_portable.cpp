@@ -59,6 +59,29 @@ struct Int8Gemm {
     }
 };
 
+/// Adds pairs of products of 16-bit numbers in 32 bits.
+struct BlockGemm {
+    using Input = InputBlock;
+    using Weight = std::int8_t;
+    using Accumulator = Int32x16;
+    using WeightVec = Int8Gemm::WeightVec;
+    using InputPair = Int8Gemm::InputPair;
+    static constexpr std::size_t depth_step = 2, interleave = 1;
+    static constexpr int tile_rows = 2, tile_vectors = 1;
+    static Accumulator zero() { return {}; }
+    static WeightVec load_weights(const Weight* w) { return Int8Gemm::load_weights(w); }
+    static InputPair broadcast_input(const std::int16_t* x) { return {x[0], x[1]}; }
+    static Accumulator multiply_add(Accumulator sum, InputPair x, const WeightVec& w) {
+        for (std::size_t i = 0; i < simd_width; i++) sum.v[i] += x.even * w.even[i] + x.odd * w.odd[i];
+        return sum;
+    }
+    static Vec to_float(const Accumulator& sum) {
+        float values[simd_width];
+        for (std::size_t i = 0; i < simd_width; i++) values[i] = static_cast<float>(sum.v[i]);
+        return load(values);
+    }
+};
+
 /// Arithmetic of AVX-512 BF16. A product of two bfloat16 is exact in float32, so fused and separate additions agree.
 struct EmulatedBfloat16Gemm {
     using Input = Bfloat16;
@@ -97,6 +120,6 @@ struct EmulatedBfloat16Gemm {
 
 namespace dragoman {
 
-KernelTable portable_kernels() { return make_kernel_table<Int8Gemm, EmulatedBfloat16Gemm>("portable"); }
+KernelTable portable_kernels() { return make_kernel_table<Int8Gemm, BlockGemm, EmulatedBfloat16Gemm>("portable"); }
 
 }  // namespace dragoman

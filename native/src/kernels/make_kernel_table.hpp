@@ -17,7 +17,13 @@ namespace {
 
 template <class Gemm>
 constexpr GemmKernel gemm_kernel(PackInputFn pack_input) {
-    return {gemm_panel<Gemm>, pack_input, sizeof(typename Gemm::Input), Gemm::interleave};
+    return {gemm_panel<Gemm>, pack_input, sizeof(typename Gemm::Weight), Gemm::interleave, 1,
+            sizeof(typename Gemm::Input)};
+}
+
+template <class Gemm>
+constexpr GemmKernel block_gemm_kernel() {
+    return {gemm_panel<Gemm>, pack_int16_blocks, sizeof(std::int8_t), Gemm::interleave, block_size, sizeof(InputBlock)};
 }
 
 template <class Element>
@@ -37,10 +43,11 @@ constexpr CpuOpKernels cpu_op_kernels() {
             attention_backward};
 }
 
-template <class Int8Gemm, class Bfloat16Gemm>
+template <class Int8Gemm, class BlockGemm, class Bfloat16Gemm>
 constexpr KernelTable make_kernel_table(const char* name) {
     return {name,
             gemm_kernel<Int8Gemm>(pack_int8),
+            block_gemm_kernel<BlockGemm>(),
             gemm_kernel<Bfloat16Gemm>(pack_bfloat16),
             gemm_kernel<Float32Gemm>(pack_float32),
             Int8Gemm::needs_compensation,

@@ -21,6 +21,10 @@ inline Vec load(const Bfloat16* p) {
     auto at = reinterpret_cast<const __m128i*>(p);
     return {bfloat16_to_float(_mm_loadu_si128(at)), bfloat16_to_float(_mm_loadu_si128(at + 1))};
 }
+inline Vec load(const Float16* p) {
+    auto at = reinterpret_cast<const __m128i*>(p);
+    return {_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at + 1))};
+}
 inline void store(float* p, Vec x) {
     _mm256_storeu_ps(p, x.low);
     _mm256_storeu_ps(p + 8, x.high);
@@ -105,6 +109,11 @@ inline void store_uint8_with_zero_point(std::uint8_t* p, Vec x) {
     __m256i low = _mm256_add_epi32(_mm256_cvtps_epi32(x.low), offset);
     __m256i high = _mm256_add_epi32(_mm256_cvtps_epi32(x.high), offset);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), pack_low_bytes(low, high));
+}
+/// Store integers of 16 bits.
+inline void store_int16(std::int16_t* p, Vec x) {
+    __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
 }
 /// Upper 16 bits of each float after rounding to nearest, ties to even.
 inline __m256i round_to_bfloat16_bits(__m256 x) {

@@ -18,6 +18,9 @@ inline Vec load(const Bfloat16* p) {
     __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
+inline Vec load(const Float16* p) {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
 inline void store(float* p, Vec x) { _mm512_storeu_ps(p, x.v); }
 
 inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -57,6 +60,10 @@ inline Vec ldexp(Vec x, Vec exponent) { return {_mm512_scalef_ps(x.v, exponent.v
 inline void store_uint8_with_zero_point(std::uint8_t* p, Vec x) {
     __m512i integers = _mm512_add_epi32(_mm512_cvtps_epi32(x.v), _mm512_set1_epi32(128));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(integers));
+}
+/// Store integers of 16 bits.
+inline void store_int16(std::int16_t* p, Vec x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(x.v)));
 }
 /// Round to bfloat16, ties to even.
 inline void store(Bfloat16* p, Vec x) {

@@ -43,6 +43,24 @@ inline Vec load(const Bfloat16* p) {
     std::memcpy(&x, bits, sizeof(x));
     return x;
 }
+inline float to_float(Float16 x) {
+    std::uint32_t magnitude = x.bits & 0x7fffu, bits;
+    float value;
+    if (magnitude < 0x0400) {  // zero or subnormal
+        value = static_cast<float>(magnitude) * 0x1p-24f;
+        std::memcpy(&bits, &value, sizeof(bits));
+    } else {  // the exponents of the formats are biased by 15 and 127
+        bits = (magnitude << 13) + ((127u - 15u) << 23);
+    }
+    bits |= static_cast<std::uint32_t>(x.bits & 0x8000u) << 16;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+inline Vec load(const Float16* p) {
+    float values[simd_width];
+    for (std::size_t i = 0; i < simd_width; i++) values[i] = to_float(p[i]);
+    return load(values);
+}
 inline void store(float* p, Vec x) { std::memcpy(p, &x, sizeof(x)); }
 
 inline Vec operator+(Vec a, Vec b) {
@@ -120,6 +138,13 @@ inline void store_uint8_with_zero_point(std::uint8_t* p, Vec x) {
     std::uint32_t bits[simd_width];
     std::memcpy(bits, &shifted, sizeof(bits));
     for (std::size_t i = 0; i < simd_width; i++) p[i] = static_cast<std::uint8_t>(bits[i] + 128);
+}
+/// Store integers of 16 bits.
+inline void store_int16(std::int16_t* p, Vec x) {
+    Vec shifted = x + broadcast(round_magic);
+    std::uint32_t bits[simd_width];
+    std::memcpy(bits, &shifted, sizeof(bits));
+    for (std::size_t i = 0; i < simd_width; i++) p[i] = static_cast<std::int16_t>(bits[i] & 0xffffu);
 }
 /// Round to bfloat16, ties to even.
 inline void store(Bfloat16* p, Vec x) {

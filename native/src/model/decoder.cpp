@@ -69,14 +69,14 @@ void Decoder::forward(ForwardPass& pass, const DecoderInput& input) const {
             pass.gemm(block.attention->qkv, pass.projected());
             decoder_self_attention(pass, kernels_, block.attention->heads, positions_, config_.decoder_scale,
                                    input.caches, width);
-            pass.project_attention(block.attention->output);
+            pass.project_attention(block.attention->heads, block.attention->output);
         });
         if (block.cross) {
             pass.residual_block(block.cross_norm, [&] {
                 pass.gemm(block.cross->query, pass.projected());
                 cross_attention(pass, kernels_, block.cross->heads, config_.cross_scale, input.sources,
                                 input.beam_size, block.cross->query.output_width());
-                pass.project_attention(block.cross->output);
+                pass.project_attention(block.cross->heads, block.cross->output);
             });
         }
         pass.residual_block(block.feed_forward_norm, [&] { pass.feed_forward(block.feed_forward); });

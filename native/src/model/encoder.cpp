@@ -62,7 +62,7 @@ void Encoder::forward(ForwardPass& pass, const std::vector<std::int32_t>& tokens
             pass.gemm(block.attention.qkv, pass.projected());
             encoder_self_attention(pass, kernels_, block.attention.heads, positions_, config_.encoder_scale, rows,
                                    block.attention.qkv.output_width());
-            pass.project_attention(block.attention.output);
+            pass.project_attention(block.attention.heads, block.attention.output);
         });
         pass.residual_block(block.feed_forward_norm, [&] { pass.feed_forward(block.feed_forward); });
     }

@@ -31,7 +31,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const KernelTable& kernels, 
 
 void ForwardPass::pack_input(std::size_t row, const float* x, std::size_t count) const {
     std::byte* packed = workspace_.input.data() + copy_offset_ * workspace_.max_input_width * sizeof(float) +
-                        row * count * gemm_kernel_.element_bytes;
+                        row * gemm_kernel_.input_row_bytes(count);
     gemm_kernel_.pack_input(x, count, packed, workspace_.input_scale.data() + copy_offset_ + row);
 }
 
@@ -51,20 +51,29 @@ void ForwardPass::feed_forward(const FeedForward& network) {
     std::size_t width = network.outer.depth();
     for_own_rows([&](std::size_t row) {
         const float* inner = workspace_.projected.data() + row * network.inner.output_width();
-        float* hidden = workspace_.hidden.data() + (copy_offset_ + row) * workspace_.max_input_width;
-        kernels_.activate(config_.activation, inner, config_.gated ? inner + width : nullptr, width, hidden);
-        pack_input(row, hidden, width);
+        kernels_.activate(config_.activation, inner, config_.gated ? inner + width : nullptr, width, hidden(row));
+        pack_input(row, hidden(row), width);
     });
     gemm(network.outer, workspace_.update.data());
 }
 
-void ForwardPass::project_attention(const Linear& output) {
+const float* ForwardPass::join_heads(std::size_t row, const HeadLayout& heads, const Linear& output) const {
+    if (output.input_width() == heads.query_width()) return attention(row);
+    float* joined = hidden(row);
+    for (std::size_t head = 0; head < heads.num_heads; head++) {
+        std::copy_n(attention(row) + head * heads.head_width, heads.head_dim, joined + head * heads.head_dim);
+    }
+    std::fill(joined + output.input_width(), joined + output.depth(), 0.0f);
+    return joined;
+}
+
+void ForwardPass::project_attention(const HeadLayout& heads, const Linear& output) {
     auto [first, last] = worker_.partition(rows_);
     for (std::size_t row = first; row < last; row++) {  // the padding holds results of layers with more heads
-        std::fill(attention(row) + output.input_width(), attention(row) + output.depth(), 0.0f);
+        std::fill(attention(row) + heads.query_width(), attention(row) + padded_width(heads.query_width()), 0.0f);
     }
     worker_.wait();
-    for_own_rows([&](std::size_t row) { pack_input(row, attention(row), output.depth()); });
+    for_own_rows([&](std::size_t row) { pack_input(row, join_heads(row, heads, output), output.depth()); });
     gemm(output, workspace_.update.data());
 }
 

@@ -67,8 +67,8 @@ public:
     /// Multiply the packed input by a linear layer, divided among the threads; the result is complete on return.
     void gemm(const Linear& linear, float* result);
     void feed_forward(const FeedForward& network);
-    /// Apply the output projection of an attention layer.
-    void project_attention(const Linear& output);
+    /// Apply the output projection of an attention layer with these heads.
+    void project_attention(const HeadLayout& heads, const Linear& output);
 
     /// Pack a row of `count` floats as GEMM input.
     void pack_input(std::size_t row, const float* x, std::size_t count) const;
@@ -88,6 +88,13 @@ public:
     }
 
 private:
+    /// Input of a linear layer, before packing.
+    float* hidden(std::size_t row) const {
+        return workspace_.hidden.data() + (copy_offset_ + row) * workspace_.max_input_width;
+    }
+    /// Attention results of a row as input of its output projection, without the padding of heads if that has none.
+    const float* join_heads(std::size_t row, const HeadLayout& heads, const Linear& output) const;
+
     const ModelConfig& config_;
     const KernelTable& kernels_;
     const GemmKernel& gemm_kernel_;

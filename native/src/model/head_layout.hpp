@@ -23,7 +23,7 @@ struct HeadLayout {
           num_kv_heads(config.num_kv_heads),
           head_dim(config.head_dim()),
           head_width(config.head_width()),
-          float32_cache(compute_type == ComputeType::float32) {}
+          float32_cache(compute_type == ComputeType::float32 || compute_type == ComputeType::int8_int16) {}
 
     /// Layouts of the layers of a stack.
     static std::vector<HeadLayout> of_layers(const ModelConfig& config, const KeptHeads& kept, std::size_t layers,
@@ -49,6 +49,11 @@ struct HeadLayout {
     std::size_t kv_width() const { return num_kv_heads * head_width; }
     std::size_t element_bytes() const { return float32_cache ? sizeof(float) : sizeof(Bfloat16); }
     FeatureLayout query_features() const { return FeatureLayout::heads(num_heads, head_dim); }
+    /// Inputs of the output projection. Blocks of a quantized weight count features without padding.
+    FeatureLayout output_features(ComputeType compute_type) const {
+        if (compute_type == ComputeType::int8_int16) return FeatureLayout::contiguous(num_heads * head_dim);
+        return query_features();
+    }
     FeatureLayout kv_features() const { return FeatureLayout::heads(num_kv_heads, head_dim); }
 
     /// Offset of this layer in the keys and values of one position, in elements.

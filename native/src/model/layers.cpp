@@ -30,7 +30,7 @@ namespace {
 
 Linear load_output_layer(const LoadContext& context, const std::string& name, const HeadLayout& heads) {
     const ModelConfig& config = context.config;
-    FeatureLayout inputs = heads.query_features();
+    FeatureLayout inputs = heads.output_features(context.compute_type);
     Linear output(context.kernels, context.compute_type, inputs, config.d_model);
     context.add_to(output, name + ".output", inputs.count, FeatureLayout::contiguous(config.d_model), 0,
                    config.bias);

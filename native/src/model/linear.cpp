@@ -17,6 +17,8 @@ const GemmKernel& gemm_kernel_of(const KernelTable& kernels, ComputeType compute
     switch (compute_type) {
         case ComputeType::int8:
             return kernels.int8;
+        case ComputeType::int8_int16:
+            return kernels.int8_int16;
         case ComputeType::bfloat16:
             return kernels.bfloat16;
         case ComputeType::float32:
@@ -32,10 +34,11 @@ Linear::Linear(const KernelTable& kernels, ComputeType compute_type, const Featu
       inputs_(inputs),
       depth_(padded_width(inputs.width())),
       output_width_(padded_width(outputs)),
-      data_(depth_ * output_width_ * kernel_.element_bytes),
+      data_(depth_ * output_width_ * kernel_.weight_bytes),
       scale_(output_width_),
       bias_(output_width_),
-      compensation_(output_width_) {}
+      compensation_(output_width_),
+      block_params_(compute_type == ComputeType::int8_int16 ? depth_ / block_size * 2 * output_width_ : 0) {}
 
 Linear::Linear(const Linear& other, std::size_t outputs)
     : compute_type_(other.compute_type_),
@@ -44,10 +47,11 @@ Linear::Linear(const Linear& other, std::size_t outputs)
       inputs_(other.inputs_),
       depth_(other.depth_),
       output_width_(padded_width(outputs)),
-      data_(depth_ * output_width_ * kernel_.element_bytes),
+      data_(depth_ * output_width_ * kernel_.weight_bytes),
       scale_(output_width_),
       bias_(output_width_),
-      compensation_(output_width_) {}
+      compensation_(output_width_),
+      block_params_(compute_type_ == ComputeType::int8_int16 ? depth_ / block_size * 2 * output_width_ : 0) {}
 
 std::size_t Linear::packed_index(std::size_t output, std::size_t input) const {
     std::size_t interleave = kernel_.interleave;
@@ -70,7 +74,7 @@ void Linear::pack_row(std::size_t output, const Value* values, const Convert& co
 void Linear::pack_int8_row(std::size_t output, const WeightMatrix& weight, std::size_t row, const float* values) {
     std::vector<std::int8_t> buffer;
     const std::int8_t* quantized;
-    if (weight.is_quantized()) {
+    if (weight.is_quantized_by_row()) {
         quantized = weight.quantized_row(row, &scale_[output]);
     } else {
         buffer.resize(weight.columns());
@@ -83,15 +87,46 @@ void Linear::pack_int8_row(std::size_t output, const WeightMatrix& weight, std::
     pack_row<std::int8_t>(output, quantized, [](std::int8_t value) { return value; });
 }
 
+std::size_t Linear::block_params_index(std::size_t output, std::size_t block) const {
+    return (output / panel_width * (depth_ / block_size) + block) * 2 * panel_width + output % panel_width;
+}
+
+void Linear::pack_block(std::size_t output, std::size_t block, std::size_t count, const std::int8_t* quantized,
+                        BlockParams params) {
+    auto* data = reinterpret_cast<std::int8_t*>(data_.data());
+    for (std::size_t i = 0; i < count; i++) data[packed_index(output, block * block_size + i)] = quantized[i];
+    std::size_t index = block_params_index(output, block);
+    block_params_[index] = to_float16(params.scale / scale_[output]);
+    block_params_[index + panel_width] = to_float16(params.center / scale_[output]);
+}
+
+void Linear::pack_block_row(std::size_t output, const WeightMatrix& weight, std::size_t row, const float* values) {
+    bool is_quantized = weight.is_quantized_by_block();
+    scale_[output] = float16_unit(is_quantized ? weight.max_block_param(row) : max_magnitude(values, inputs_.count));
+    for (std::size_t start = 0; start < inputs_.count; start += block_size) {
+        std::size_t block = start / block_size, count = std::min(block_size, inputs_.count - start);
+        if (is_quantized) {
+            pack_block(output, block, count, weight.quantized_values(row) + start, weight.block_params(row, block));
+        } else {
+            std::int8_t quantized[block_size];
+            BlockParams params = quantize_block(values + start, count, scale_[output], quantized);
+            pack_block(output, block, count, quantized, params);
+        }
+    }
+}
+
 void Linear::add(const WeightMatrix& weight, const std::vector<float>& bias, const FeatureLayout& outputs,
                  std::size_t first) {
     std::vector<float> values(weight.columns());
     for (std::size_t row = 0; row < weight.rows(); row++) {
         std::size_t output = first + outputs.offset(row);
-        if (compute_type_ != ComputeType::int8 || !weight.is_quantized()) weight.read_row(row, values.data());
+        if (compute_type_ != ComputeType::int8 || !weight.is_quantized_by_row()) weight.read_row(row, values.data());
         switch (compute_type_) {
             case ComputeType::int8:
                 pack_int8_row(output, weight, row, values.data());
+                break;
+            case ComputeType::int8_int16:
+                pack_block_row(output, weight, row, values.data());
                 break;
             case ComputeType::bfloat16:
                 pack_row<std::uint16_t>(output, values.data(), to_bfloat16);
@@ -105,10 +140,10 @@ void Linear::add(const WeightMatrix& weight, const std::vector<float>& bias, con
 }
 
 void Linear::copy_output(const Linear& other, std::size_t from, std::size_t to) {
-    std::size_t interleave = kernel_.interleave, chunk = interleave * kernel_.element_bytes,
+    std::size_t interleave = kernel_.interleave, chunk = interleave * kernel_.weight_bytes,
                 stride = chunk * panel_width;
-    const std::byte* source = other.data_.data() + other.packed_index(from, 0) * kernel_.element_bytes;
-    std::byte* target = data_.data() + packed_index(to, 0) * kernel_.element_bytes;
+    const std::byte* source = other.data_.data() + other.packed_index(from, 0) * kernel_.weight_bytes;
+    std::byte* target = data_.data() + packed_index(to, 0) * kernel_.weight_bytes;
     for (std::size_t input = 0; input < depth_; input += interleave, source += stride, target += stride) {
         if (chunk == sizeof(std::uint32_t)) {
             std::memcpy(target, source, sizeof(std::uint32_t));  // a constant size compiles to one move
@@ -119,6 +154,12 @@ void Linear::copy_output(const Linear& other, std::size_t from, std::size_t to) 
     scale_[to] = other.scale_[from];
     bias_[to] = other.bias_[from];
     compensation_[to] = other.compensation_[from];
+    if (compute_type_ != ComputeType::int8_int16) return;
+    for (std::size_t block = 0; block < depth_ / block_size; block++) {
+        std::size_t source_index = other.block_params_index(from, block), index = block_params_index(to, block);
+        block_params_[index] = other.block_params_[source_index];
+        block_params_[index + panel_width] = other.block_params_[source_index + panel_width];
+    }
 }
 
 void Linear::fill_padding_bias(float value, std::size_t first) {
@@ -126,11 +167,11 @@ void Linear::fill_padding_bias(float value, std::size_t first) {
 }
 
 PackedWeight Linear::packed_weight() const {
-    return {data_.data(), scale_.data(), compensation_.data(), bias_.data(), depth_};
+    return {data_.data(), scale_.data(), compensation_.data(), bias_.data(), block_params_.data(), depth_};
 }
 
 GemmInput Linear::skip_rows(const GemmInput& x, std::size_t rows) const {
-    return {static_cast<const std::byte*>(x.data) + rows * x.depth * kernel_.element_bytes,
+    return {static_cast<const std::byte*>(x.data) + rows * kernel_.input_row_bytes(x.depth),
             x.scale == nullptr ? nullptr : x.scale + rows, x.depth};
 }
 
@@ -158,6 +199,17 @@ void unpack_row(const std::byte* data, const FeatureLayout& inputs, const Index&
 
 }  // namespace
 
+void Linear::read_block_row(std::size_t output, float* values) const {
+    const auto* data = reinterpret_cast<const std::int8_t*>(data_.data());
+    for (std::size_t start = 0; start < inputs_.count; start += block_size) {
+        std::size_t index = block_params_index(output, start / block_size);
+        float scale = from_float16(block_params_[index]), center = from_float16(block_params_[index + panel_width]);
+        for (std::size_t i = start; i < std::min(start + block_size, inputs_.count); i++) {
+            values[i] = (static_cast<float>(data[packed_index(output, i)]) * scale + center) * scale_[output];
+        }
+    }
+}
+
 void Linear::read_row(std::size_t output, float* values) const {
     // The interleave is a power of two; a shift avoids a division in the loop.
     std::size_t shift = kernel_.interleave == 4 ? 2 : kernel_.interleave == 2 ? 1 : 0;
@@ -170,6 +222,8 @@ void Linear::read_row(std::size_t output, float* values) const {
             return unpack_row<std::int8_t>(
                 data_.data(), inputs_, index,
                 [scale = scale_[output]](std::int8_t x) { return static_cast<float>(x) * scale; }, values);
+        case ComputeType::int8_int16:
+            return read_block_row(output, values);
         case ComputeType::bfloat16:
             return unpack_row<std::uint16_t>(data_.data(), inputs_, index, from_bfloat16, values);
         case ComputeType::float32:

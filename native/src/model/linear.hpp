@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/kernel_table.hpp"
+#include "model/block_quantization.hpp"
 #include "model/model_config.hpp"
 #include "model/weights.hpp"
 #include "runtime/aligned_buffer.hpp"
@@ -67,6 +68,12 @@ private:
     template <class Stored, class Value, class Convert>
     void pack_row(std::size_t output, const Value* values, const Convert& convert);
     void pack_int8_row(std::size_t output, const WeightMatrix& weight, std::size_t row, const float* values);
+    void pack_block_row(std::size_t output, const WeightMatrix& weight, std::size_t row, const float* values);
+    void pack_block(std::size_t output, std::size_t block, std::size_t count, const std::int8_t* quantized,
+                    BlockParams params);
+    /// Index of the scale of a block of one output; that of its center is `panel_width` greater.
+    std::size_t block_params_index(std::size_t output, std::size_t block) const;
+    void read_block_row(std::size_t output, float* values) const;
 
     ComputeType compute_type_ = ComputeType::float32;
     GemmKernel kernel_{};
@@ -76,6 +83,7 @@ private:
     AlignedBuffer<std::byte> data_;
     AlignedBuffer<float> scale_, bias_;
     AlignedBuffer<std::int32_t> compensation_;
+    AlignedBuffer<Float16> block_params_;
 };
 
 }  // namespace dragoman

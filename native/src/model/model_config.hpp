@@ -8,7 +8,9 @@
 
 namespace dragoman {
 
-enum class ComputeType { int8, bfloat16, float32 };
+/// Number formats of the matrix products. `int8_int16` has weights of 8 bits, quantized by blocks of 32 inputs, and inputs
+/// of 16 bits.
+enum class ComputeType { int8, int8_int16, bfloat16, float32 };
 
 enum class PositionKind { none, sinusoidal, learned, rotary, alibi, t5_bias };
 

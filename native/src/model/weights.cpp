@@ -9,7 +9,7 @@ namespace dragoman {
 
 namespace {
 
-const char scale_suffix[] = "_scale";
+const char scale_suffix[] = "_scale", center_suffix[] = "_center";
 
 std::string shape_text(const std::vector<std::size_t>& shape) {
     std::string text;
@@ -37,22 +37,38 @@ std::size_t ArrayView::count() const {
     return product;
 }
 
-WeightMatrix::WeightMatrix(std::string name, const ArrayView& values, const float* scales)
+WeightMatrix::WeightMatrix(std::string name, const ArrayView& values, const QuantizationParams& params)
     : name_(std::move(name)),
       dtype_(values.dtype),
       rows_(values.shape[0]),
       columns_(values.shape[1]),
       data_(values.data),
-      scales_(scales) {
-    if (!is_quantized()) return;
+      params_(params) {
+    if (is_quantized_by_row()) check_row_quantization();
+    if (is_quantized_by_block()) check_block_quantization();
+}
+
+void WeightMatrix::check_row_quantization() const {
     const auto* bytes = static_cast<const std::int8_t*>(data_);
     if (std::find(bytes, bytes + rows_ * columns_, std::int8_t{-128}) != bytes + rows_ * columns_) {
         throw std::invalid_argument("weights: " + name_ + " holds -128, and quantized weights range from -127 to 127");
     }
     for (std::size_t row = 0; row < rows_; row++) {
-        if (!std::isfinite(scales_[row]) || scales_[row] < 0.0f) {
-            throw std::invalid_argument("weights: " + name_ + scale_suffix + " holds " + std::to_string(scales_[row]) +
+        if (!std::isfinite(params_.scales[row]) || params_.scales[row] < 0.0f) {
+            throw std::invalid_argument("weights: " + name_ + scale_suffix + " holds " +
+                                        std::to_string(params_.scales[row]) +
                                         ", and scales must be finite and not negative");
+        }
+    }
+}
+
+void WeightMatrix::check_block_quantization() const {
+    for (std::size_t i = 0; i < rows_ * blocks(); i++) {
+        float scale = params_.scales[i], center = params_.centers[i];
+        if (!std::isfinite(scale) || scale < 0.0f || !std::isfinite(center)) {
+            throw std::invalid_argument("weights: " + name_ + " has a block with the scale " + std::to_string(scale) +
+                                        " and the center " + std::to_string(center) +
+                                        "; both must be finite, and scales not negative");
         }
     }
 }
@@ -70,7 +86,9 @@ void WeightMatrix::read_row(std::size_t row, float* values) const {
             break;
         case DataType::int8:
             for (std::size_t i = 0; i < columns_; i++) {
-                values[i] = static_cast<float>(static_cast<const std::int8_t*>(data_)[start + i]) * scales_[row];
+                auto [scale, center] = is_quantized_by_row() ? BlockParams{params_.scales[row], 0.0f}
+                                                             : block_params(row, i / block_size);
+                values[i] = static_cast<float>(quantized_values(row)[i]) * scale + center;
             }
             break;
     }
@@ -79,9 +97,23 @@ void WeightMatrix::read_row(std::size_t row, float* values) const {
     }
 }
 
-const std::int8_t* WeightMatrix::quantized_row(std::size_t row, float* scale) const {
-    *scale = scales_[row];
+const std::int8_t* WeightMatrix::quantized_values(std::size_t row) const {
     return static_cast<const std::int8_t*>(data_) + row * columns_;
+}
+
+const std::int8_t* WeightMatrix::quantized_row(std::size_t row, float* scale) const {
+    *scale = params_.scales[row];
+    return quantized_values(row);
+}
+
+BlockParams WeightMatrix::block_params(std::size_t row, std::size_t block) const {
+    std::size_t index = row * blocks() + block;
+    return {params_.scales[index], params_.centers[index]};
+}
+
+float WeightMatrix::max_block_param(std::size_t row) const {
+    std::size_t start = row * blocks();
+    return std::max(max_magnitude(params_.scales + start, blocks()), max_magnitude(params_.centers + start, blocks()));
 }
 
 const ArrayView& Weights::take(const std::string& name, const std::vector<std::size_t>& shape) {
@@ -97,14 +129,21 @@ const ArrayView& Weights::take(const std::string& name, const std::vector<std::s
     return found->second;
 }
 
+const float* Weights::take_floats(const std::string& name, const std::vector<std::size_t>& shape) {
+    const ArrayView& array = take(name, shape);
+    if (array.dtype != DataType::float32) throw std::invalid_argument("weights: " + name + " must be float32");
+    return static_cast<const float*>(array.data);
+}
+
 WeightMatrix Weights::matrix(const std::string& name, std::size_t rows, std::size_t columns) {
     const ArrayView& values = take(name, {rows, columns});
-    if (values.dtype != DataType::int8) return WeightMatrix(name, values, nullptr);
-    const ArrayView& scales = take(name + scale_suffix, {rows});
-    if (scales.dtype != DataType::float32) {
-        throw std::invalid_argument("weights: " + name + scale_suffix + " must be float32");
+    if (values.dtype != DataType::int8) return WeightMatrix(name, values, {});
+    if (arrays_.count(name + center_suffix) == 0) {
+        return WeightMatrix(name, values, {take_floats(name + scale_suffix, {rows}), nullptr});
     }
-    return WeightMatrix(name, values, static_cast<const float*>(scales.data));
+    std::vector<std::size_t> shape = {rows, (columns + block_size - 1) / block_size};
+    return WeightMatrix(name, values,
+                        {take_floats(name + scale_suffix, shape), take_floats(name + center_suffix, shape)});
 }
 
 std::vector<float> Weights::vector(const std::string& name, std::size_t size) {
@@ -112,7 +151,7 @@ std::vector<float> Weights::vector(const std::string& name, std::size_t size) {
     if (row.dtype == DataType::int8) throw std::invalid_argument("weights: " + name + " must be float32 or bfloat16");
     row.shape = {1, size};
     std::vector<float> values(size);
-    WeightMatrix(name, row, nullptr).read_row(0, values.data());
+    WeightMatrix(name, row, {}).read_row(0, values.data());
     return values;
 }
 
@@ -147,10 +186,14 @@ void Weights::check_all_used() const {
     }
 }
 
-void quantize_row(const float* values, std::size_t count, std::int8_t* quantized, float* scale) {
+float max_magnitude(const float* values, std::size_t count) {
     float largest = 0.0f;
     for (std::size_t i = 0; i < count; i++) largest = std::max(largest, std::fabs(values[i]));
-    *scale = largest / 127.0f;
+    return largest;
+}
+
+void quantize_row(const float* values, std::size_t count, std::int8_t* quantized, float* scale) {
+    *scale = max_magnitude(values, count) / 127.0f;
     if (!(*scale > 0.0f)) *scale = 1.0f;
     // 1.5 * 2^23. Adding and subtracting it rounds to nearest, ties to even, in a loop that compilers vectorize.
     constexpr float round_magic = 12582912.0f;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/block_quantization.hpp"
 #include "runtime/interruption.hpp"
 
 namespace dragoman {
@@ -23,26 +24,43 @@ struct ArrayView {
     std::size_t count() const;
 };
 
-/// Matrix of any number format whose rows are read as floats. Int8 rows have a scale each.
+/// Arrays that turn stored integers into floats: one scale per row, or one scale and one center per block of 32 columns.
+struct QuantizationParams {
+    const float* scales = nullptr;
+    const float* centers = nullptr;
+};
+
+/// Matrix of any number format whose rows are read as floats.
 class WeightMatrix {
 public:
-    WeightMatrix(std::string name, const ArrayView& values, const float* scales);
+    WeightMatrix(std::string name, const ArrayView& values, const QuantizationParams& params);
 
     std::size_t rows() const { return rows_; }
     std::size_t columns() const { return columns_; }
-    bool is_quantized() const { return dtype_ == DataType::int8; }
+    bool is_quantized_by_row() const { return dtype_ == DataType::int8 && params_.centers == nullptr; }
+    bool is_quantized_by_block() const { return dtype_ == DataType::int8 && params_.centers != nullptr; }
 
     /// Read a row; throw std::invalid_argument if it holds NaN or infinity.
     void read_row(std::size_t row, float* values) const;
-    /// Stored integers of a row and its scale; for quantized matrices.
+    /// Stored integers of a row; for quantized matrices.
+    const std::int8_t* quantized_values(std::size_t row) const;
+    /// Stored integers of a row and its scale; for matrices that are quantized by row.
     const std::int8_t* quantized_row(std::size_t row, float* scale) const;
+    /// Parameters of one block; for matrices that are quantized by block.
+    BlockParams block_params(std::size_t row, std::size_t block) const;
+    /// Greatest magnitude of the scales and centers of a row; for matrices that are quantized by block.
+    float max_block_param(std::size_t row) const;
 
 private:
+    void check_row_quantization() const;
+    void check_block_quantization() const;
+    std::size_t blocks() const { return (columns_ + block_size - 1) / block_size; }
+
     std::string name_;
     DataType dtype_;
     std::size_t rows_, columns_;
     const void* data_;
-    const float* scales_;
+    QuantizationParams params_;
 };
 
 /// State dict of a model. Taking a weight checks its shape, and whether loading is interrupted; `check_all_used` refuses
@@ -61,11 +79,14 @@ public:
 
 private:
     const ArrayView& take(const std::string& name, const std::vector<std::size_t>& shape);
+    const float* take_floats(const std::string& name, const std::vector<std::size_t>& shape);
 
     Interruption& interruption_;
     std::map<std::string, ArrayView> arrays_;
     std::set<std::string> used_;
 };
+
+float max_magnitude(const float* values, std::size_t count);
 
 /// Symmetric quantization: scale = max |w| / 127 (1 for a row of zeros), q = round(w / scale), ties to even.
 void quantize_row(const float* values, std::size_t count, std::int8_t* quantized, float* scale);

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dragoman.runs.export import ExportResult
 
 StoredType = Annotated[
-    Literal["float32", "bfloat16", "int8"], typer.Option("--compute-type", help="Number format of the weights.")
+    Literal["float32", "bfloat16", "int8", "int8_int16"],
+    typer.Option("--compute-type", help="Number format of the weights."),
 ]
 ShortlistCorpus = Annotated[
     Path | None,

@@ -1,8 +1,8 @@
-r"""Rounding of activations to int8 or bfloat16, as the CPU library does, in a PyTorch model.
+r"""Rounding of activations to int8, int16 or bfloat16, as the CPU library does, in a PyTorch model.
 
 The CPU library rounds the inputs of each linear map, row by row: with int8 to $\mathrm{round}(127 x / \max|x|)$ steps
-of $\max|x| / 127$, with bfloat16 to that format. Weights restored from an export are the same in both backends, so that
-products with rounded inputs differ only in the order of their sums.
+of $\max|x| / 127$, with int8_int16 to steps of $\max|x| / 32767$, with bfloat16 to that format. Weights restored from
+an export are the same in both backends: products with rounded inputs differ only in the order of their sums.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from dragoman.nn.embedding import Unembedding
 from dragoman.nn.kv_cache import KVCache
 
 Activations = Float[Tensor, "*positions width"]
-INT8_MAX = 127
+INT8_MAX, INT16_MAX = 127, 32767
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def round_activations(model: nn.Module, compute_type: ComputeType) -> Iterator[N
             if compute_type != "float32" and isinstance(module, nn.Linear | Unembedding):
                 hooks.enter_context(module.register_forward_pre_hook(partial(_round_input, compute_type)))
         for kind, _, attention in attention_modules(model):
-            if compute_type != "float32" and kind != "encoder":
+            if compute_type in ("int8", "bfloat16") and kind != "encoder":
                 hooks.enter_context(attention.register_forward_pre_hook(_round_cache))
         yield
 
@@ -44,11 +44,17 @@ def round_to(x: Activations, compute_type: ComputeType) -> Activations:
         case "bfloat16":
             return x.to(torch.bfloat16).to(x.dtype)
         case "int8":
-            largest = x.abs().amax(dim=-1, keepdim=True)
-            factor = torch.where(largest > 0, INT8_MAX / largest, 0.0)
-            return (x * factor).round() * (largest / INT8_MAX)
+            return _round_to_steps(x, INT8_MAX)
+        case "int8_int16":
+            return _round_to_steps(x, INT16_MAX)
         case _:
             assert_never(compute_type)
+
+
+def _round_to_steps(x: Activations, steps: int) -> Activations:
+    largest = x.abs().amax(dim=-1, keepdim=True)
+    factor = torch.where(largest > 0, steps / largest, 0.0)
+    return (x * factor).round() * (largest / steps)
 
 
 def _round_cache(attention: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001

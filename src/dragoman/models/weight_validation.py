@@ -3,7 +3,7 @@
 Names, shapes and formats are checked in the header of the file, before any memory is allocated.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from dragoman.safetensors_files import TensorHeader
 
 SCALE_SUFFIX = "_scale"
 """Suffix of the name of the scales of an int8 array."""
+CENTER_SUFFIX = "_center"
+"""Suffix of the name of the centers of an int8 array that is quantized by blocks."""
+BLOCK_SIZE = 32
+"""Columns that share a scale and a center."""
 FORMATS = {"float32": "F32", "uint16": "BF16", "int8": "I8"}
 """Number formats of safetensors by that of the array."""
 _BFLOAT16_INFINITY = 0x7F80
@@ -34,21 +38,44 @@ def check_shapes(found: Shapes, expected: Shapes, *, where: str) -> None:
 
 def check_headers(headers: Mapping[str, TensorHeader], expected: Shapes | None, *, where: str) -> None:
     """Raise RunError on a format that weights do not have, on int8 without scales, and as `check_shapes` does."""
-    scales = {name for name in headers if name.removesuffix(SCALE_SUFFIX) in headers.keys() - {name}}
+    parameters = {name for name in headers if quantized_name(name, headers) is not None}
     for name, header in headers.items():
-        scale = headers.get(name + SCALE_SUFFIX)
         if header.dtype not in FORMATS.values():
             known = ", ".join(FORMATS.values())
             raise RunError(
                 f"{where}: {shorten(name)} has the number format {header.dtype}, and weights have {known}; "
                 "restore the file from a copy"
             )
-        if header.dtype == "I8" and (scale is None or (scale.dtype, scale.shape) != ("F32", header.shape[:1])):
+        if header.dtype == "I8":
+            _check_quantization(name, headers, where=where)
+    if expected is not None:
+        check_shapes({name: headers[name].shape for name in headers.keys() - parameters}, expected, where=where)
+
+
+def quantized_name(name: str, known: Container[str]) -> str | None:
+    """Return the name of the array whose scales or centers an array of this name holds; None for other arrays."""
+    for suffix in (SCALE_SUFFIX, CENTER_SUFFIX):
+        if name.endswith(suffix) and name.removesuffix(suffix) in known:
+            return name.removesuffix(suffix)
+    return None
+
+
+def _check_quantization(name: str, headers: Mapping[str, TensorHeader], *, where: str) -> None:
+    """Raise RunError on int8 without a scale for each row, or without a scale and a center for each block."""
+    shape = headers[name].shape
+    scale, center = (headers.get(name + suffix) for suffix in (SCALE_SUFFIX, CENTER_SUFFIX))
+    if center is None:
+        if scale is None or (scale.dtype, scale.shape) != ("F32", shape[:1]):
             raise RunError(
                 f"{where}: {shorten(name)} is int8 without a float32 scale for each row; restore the file from a copy"
             )
-    if expected is not None:
-        check_shapes({name: headers[name].shape for name in headers.keys() - scales}, expected, where=where)
+        return
+    expected = ("F32", (*shape[:1], *(-(-size // BLOCK_SIZE) for size in shape[1:])))
+    if any(one is None or (one.dtype, one.shape) != expected for one in (scale, center)):
+        raise RunError(
+            f"{where}: {shorten(name)} is int8 without a float32 scale and a center for each block of {BLOCK_SIZE} "
+            "columns; restore the file from a copy"
+        )
 
 
 def check_values(arrays: Mapping[str, np.ndarray], *, where: str) -> None:
@@ -56,7 +83,7 @@ def check_values(arrays: Mapping[str, np.ndarray], *, where: str) -> None:
     for name, array in arrays.items():
         if not _is_finite(array):
             raise non_finite_error(name, where=where)
-        if name.endswith(SCALE_SUFFIX) and name.removesuffix(SCALE_SUFFIX) in arrays and (array < 0).any():
+        if name.endswith(SCALE_SUFFIX) and quantized_name(name, arrays) is not None and (array < 0).any():
             raise RunError(f"{where}: {shorten(name)} has a negative scale; restore the file from a copy")
 
 

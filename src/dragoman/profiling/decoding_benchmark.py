@@ -28,7 +28,7 @@ from dragoman.profiling.peak_performance import memory_bandwidth, peak_cpu_backe
 from dragoman.tasks.factory import build_task
 from dragoman.tasks.task import RunFiles
 
-BYTES_PER_NUMBER: dict[ComputeType, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
+BYTES_PER_NUMBER: dict[ComputeType, float] = {"float32": 4, "bfloat16": 2, "int8": 1, "int8_int16": 1.125}
 FIRST_WORD_ID = 4
 _LAUNCHER = """
 import os, subprocess, sys, time
@@ -175,12 +175,12 @@ def _check_model(loaded: object, folder: RunFiles) -> Model:
 
 
 def _step_cost(folder: RunFiles, compute_type: ComputeType, *, on_cpu_backend: bool) -> StepCost:
-    """Compute the cost of a step; the CPU library caches keys and values in 16 bits unless it computes in float32."""
+    """Compute the cost of a step; the CPU library caches keys and values in 16 bits for int8 and bfloat16."""
     cost = model_cost(build_task(folder.read_config()).build_model(folder, device=torch.device("cpu")))
     operations = cost.flops["decode"]
-    cache_number_bytes = 2 if on_cpu_backend and compute_type != "float32" else FLOAT32_BYTES
+    cache_number_bytes = 2 if on_cpu_backend and compute_type in ("int8", "bfloat16") else FLOAT32_BYTES
     return StepCost(
-        weight_bytes=operations // 2 * BYTES_PER_NUMBER[compute_type],
+        weight_bytes=round(operations // 2 * BYTES_PER_NUMBER[compute_type]),
         bytes_per_position=cost.cache_bytes * cache_number_bytes // FLOAT32_BYTES,
         operations=operations,
     )

@@ -81,11 +81,7 @@ def export(
     if the corpus is unusable.
     """
     folder, out = open_run(run), Path(output_dir)
-    compute_type = known_word(compute_type, get_args(ComputeType))
-    if compute_type not in get_args(ComputeType):
-        raise ConfigError(
-            f"compute_type = {compute_type!r} does not exist. Choose one of {', '.join(get_args(ComputeType))}."
-        )
+    compute_type = _read_compute_type(compute_type, format)
     if (source is None) != (target is None):
         raise ConfigError("source and target are the two sides of one corpus. Give both, or neither.")
     if languages is not None and format is None:
@@ -123,6 +119,18 @@ def export(
     weights = (file for file in out.rglob("*") if file.is_file()) if format is not None else [RunFolder(out).weights]
     after = sum(file.stat().st_size for file in weights)
     return ExportResult(out, compute_type, folder.weights.stat().st_size, after, pairs, format)
+
+
+def _read_compute_type(word: ComputeType, format_name: str | None) -> ComputeType:
+    """Return a compute type in its own spelling. Raises ConfigError if it is unknown, or unknown to other programs."""
+    compute_type = known_word(word, get_args(ComputeType))
+    if compute_type not in get_args(ComputeType):
+        raise ConfigError(
+            f"compute_type = {compute_type!r} does not exist. Choose one of {', '.join(get_args(ComputeType))}."
+        )
+    if format_name is not None and compute_type == "int8_int16":
+        raise ConfigError("compute_type = int8_int16 is for run folders. Choose another one, or leave format out.")
+    return compute_type
 
 
 def _check_shortlist(format_name: str | None, config: ShortlistConfig | None, *, has_corpus: bool) -> None:

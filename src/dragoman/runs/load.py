@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     LoadedModel = Translator | Generator | Classifier | Tagger | QuestionAnswerer | Embedder
 
-RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8"]
+RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8", "int8_int16"]
 """Compute type for inference; `auto` is the type that the weights are stored in."""
 _SHARED_KEYS = {
     *("kind", "d_model", "num_heads", "num_kv_heads", "d_ff", "activation", "gated", "bias", "norm", "norm_position"),
@@ -291,10 +291,10 @@ def _load_on_cpu(
     reason, is_expected = _reason_against_cpu_backend(tree, device)
     if reason is None:
         return _build_on_cpu(folder, tree, stored if requested == "auto" else requested, batch_tokens)
-    if requested in ("bfloat16", "int8"):
+    if requested not in ("auto", "float32"):
         raise ConfigError(f"compute_type = {requested}: {reason}. Leave compute_type out to use PyTorch in float32.")
-    if stored == "int8" and requested == "auto":
-        warn(f"{folder.path} has int8 weights, which PyTorch runs in float32: {reason}", ComputeTypeWarning)
+    if stored.startswith("int8") and requested == "auto":
+        warn(f"{folder.path} has {stored} weights, which PyTorch runs in float32: {reason}", ComputeTypeWarning)
     elif not is_expected:
         warn(f"PyTorch runs {folder.path}: {reason}", ComputeTypeWarning)
     return None

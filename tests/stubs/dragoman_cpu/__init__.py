@@ -60,7 +60,7 @@ class Model:
         self.vocabulary = config["target_vocabulary"]
         assert all(array.dtype in (np.float32, np.uint16, np.int8) for array in weights.values())
         if any(array.dtype == np.int8 for array in weights.values()):
-            assert compute_type == "int8"
+            assert compute_type.startswith("int8")
 
     def encode(self, ids: np.ndarray, lengths: np.ndarray, *, shortlists: Sequence[np.ndarray] | None = None) -> Memory:
         rows = tuple(tuple(row[:length]) for row, length in zip(ids.tolist(), lengths.tolist(), strict=True))

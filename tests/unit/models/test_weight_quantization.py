@@ -9,9 +9,11 @@ from hypothesis.extra.numpy import arrays
 
 from dragoman.errors import RunError
 from dragoman.models.weight_quantization import (
+    dequantize_blocks,
     dequantize_weights,
     from_bfloat16,
     load_arrays,
+    quantize_blocks,
     quantize_int8,
     quantize_weights,
     save_arrays,
@@ -42,6 +44,30 @@ def test_int8_ties_to_even_and_zero_rows():
     assert scale.tolist() == [1.0, 1.0]
 
 
+@given(arrays(np.float32, st.tuples(st.integers(1, 3), st.integers(1, 70)), elements=numbers))
+def test_block_error_is_at_most_half_a_step(weight):
+    whole, scale, center = quantize_blocks(weight)
+    assert whole.dtype == np.int8
+    assert scale.shape == center.shape == (len(weight), -(-weight.shape[1] // 32))
+    error = np.abs(dequantize_blocks(whole, scale, center) - weight)
+    for block in range(scale.shape[1]):
+        columns = slice(32 * block, 32 * block + 32)
+        step = np.ptp(weight[:, columns], axis=1, keepdims=True) / 255
+        rounding = np.abs(weight).max(axis=1, keepdims=True) * 2**-11  # of scales and centers to float16
+        assert (error[:, columns] <= 0.5001 * step + rounding + 1e-44).all()
+
+
+@given(
+    arrays(
+        np.float32, st.tuples(st.integers(1, 3), st.integers(1, 70)), elements=st.floats(-(2.0**99), 2.0**99, width=32)
+    )
+)
+def test_blocks_equal_those_of_the_cpu_library(weight):
+    cpu = pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed")
+    for mine, theirs in zip(quantize_blocks(weight), cpu.quantize_blocks(weight), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 @given(matrices)
 def test_bfloat16_rounds_like_pytorch(weight):
     theirs = torch.from_numpy(weight).to(torch.bfloat16)
@@ -63,7 +89,9 @@ def some_arrays() -> dict[str, np.ndarray]:
     return {name: generator.standard_normal(shape, dtype=np.float32) for name, shape in NAMES.items()}
 
 
-@pytest.mark.parametrize(("compute", "bytes_a_weight"), [("float32", 4), ("bfloat16", 2), ("int8", 1)])
+@pytest.mark.parametrize(
+    ("compute", "bytes_a_weight"), [("float32", 4), ("bfloat16", 2), ("int8", 1), ("int8_int16", 1)]
+)
 def test_large_matrices_are_quantized_on_disk(tmp_path, compute, bytes_a_weight):
     whole = some_arrays()
     save_arrays(tmp_path / "weights", quantize_weights(whole, compute))
@@ -77,7 +105,7 @@ def test_large_matrices_are_quantized_on_disk(tmp_path, compute, bytes_a_weight)
         assert back[name].dtype == np.float32
 
 
-@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("compute", ["float32", "bfloat16", "int8", "int8_int16"])
 def test_pytorch_reads_same_numbers(tmp_path, compute):
     save_arrays(tmp_path / "weights", quantize_weights(some_arrays(), compute))
     arrays_, tensors = load_arrays(tmp_path / "weights"), load_tensors(tmp_path / "weights")

@@ -76,6 +76,16 @@ def test_int8_needs_scales(run, scales, use):
         USES[use](run)
 
 
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("suffix", ["_scale", "_center"])
+@pytest.mark.parametrize("change", [lambda one: one[:-1], lambda one: one[:, :0], lambda one: one.astype(np.float64)])
+def test_blocks_need_scales_and_centers(run, suffix, change, use):
+    arrays = quantize_weights(load_file(run.weights), "int8_int16")
+    save_file(arrays | {NAME + suffix: change(arrays[NAME + suffix])}, run.weights)
+    with pytest.raises(RunError, match=r"int8 without a float32 scale and a center|number format F64"):
+        USES[use](run)
+
+
 @pytest.mark.parametrize("scale", [np.nan, np.inf, -1.0])
 def test_scales_are_finite_and_positive(run, scale):
     arrays = quantize_weights(load_file(run.weights), "int8")

@@ -78,7 +78,7 @@ def test_invalid_decoding_config_names_its_file(run, stub):
         dragoman.load(run.path, device="cpu")
 
 
-@pytest.mark.parametrize("compute", ["bfloat16", "int8"])
+@pytest.mark.parametrize("compute", ["bfloat16", "int8", "int8_int16"])
 def test_rounded_weights_are_loaded_by_pytorch(run, tmp_path, no_cpu_library, compute):
     sizes = export(run.path, tmp_path / "model", compute_type=compute)
     assert sizes.after < sizes.before
@@ -267,7 +267,7 @@ def test_cpu_library_runs_every_compute_type(run, tmp_path, stub):
     loaded = dragoman.load(run.path, device="cpu")
     assert isinstance(loaded.model, CpuBackend)
     assert texts(loaded) == TEXTS
-    for compute in ("bfloat16", "int8"):
+    for compute in ("bfloat16", "int8", "int8_int16"):
         assert isinstance(dragoman.load(run.path, device="cpu", compute_type=compute).model, CpuBackend)
         export(run.path, tmp_path / compute, compute_type=compute)
         assert texts(dragoman.load(tmp_path / compute, device="cpu"), beam_size=3) == TEXTS
@@ -293,7 +293,7 @@ def test_unsupported_model_gives_one_warning(tmp_path, stub):
 
 
 def test_unavailable_compute_type_is_refused(run, tmp_path, no_cpu_library):
-    for compute in ("bfloat16", "int8"):
+    for compute in ("bfloat16", "int8", "int8_int16"):
         with pytest.raises(
             ConfigError, match=rf"compute_type = {compute}: .*pip install dragoman-cpu.*Leave compute_type out"
         ):
