@@ -115,6 +115,20 @@ def test_masked_weights_are_exactly_zero(number_format):
     assert masked_softmax(logits, torch.zeros_like(mask)).flatten().tolist() == [0.0] * 4
 
 
+def test_query_without_keys_leaves_the_others_alone():
+    """A batch with a query without visible keys takes the long path: its other queries get the same bits."""
+    logits = torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    mask = torch.ones(2, 1, 5, 7, dtype=torch.bool)
+    mask[0, 0, :, 4:] = False
+    emptied = mask.clone()
+    emptied[1] = False
+    found = []
+    for visible in (mask, emptied):
+        weights = masked_softmax(logits, visible)[0]
+        found.append((weights.detach(), *torch.autograd.grad(weights.square().sum(), logits)))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
 def test_dropout_preserves_expected_weights():
     query, key, _ = tensors(head_size=7)
     identity = torch.eye(7).expand(2, 3, 7, 7)
