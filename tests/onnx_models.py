@@ -27,12 +27,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "alibi": {"positions": {"kind": "alibi"}},
     "shaw": {"positions": {"kind": "shaw", "max_distance": 3}},
     "t5_bias": {"positions": {"kind": "t5_bias", "num_buckets": 8, "max_distance": 7}, "bias": False},
-    "halves": {"positions": {"kind": "sinusoidal", "order": "halves", "inclusive": True}, "norm_embedding": True},
 }
 """Settings of a model."""
 OF_ENCODER_DECODERS: dict[str, dict[str, Any]] = {
     "ssru": {"decoder_layer": "ssru", "source_eos": False, "start_embedding": "zero"},
-    "scores": {"attention": {"encoder": {"score": "additive"}, "decoder": {"score": "multiplicative"}}},
+    "scores": {
+        "attention": {"encoder": {"score": "additive"}, "decoder": {"score": "multiplicative"}},
+        "positions": {"kind": "sinusoidal", "order": "halves", "inclusive": True},
+        "norm_embedding": True,
+    },
     "sliding_window": {"attention": {"encoder": {"pattern": {"kind": "sliding_window", "window": 2}}}},
     "linformer": {
         "attention": {"encoder": {"pattern": {"kind": "linformer", "projected_length": 3, "max_length": 53}}}

@@ -89,7 +89,8 @@ def _describe(result: ExportResult) -> str:
 
     path, compute_type, size = result.path, result.compute_type, f"{result.after / MEBIBYTE:.1f} MiB"
     if result.format is not None:
-        return f"{path}: {result.format}, {compute_type}, {size}"
+        text = f"{path}: {result.format}, {compute_type}, {size}"
+        return text if result.self_check is None else f"{text}\n{path}: {result.self_check}"
     text = f"{path}: {compute_type} weights, {size} ({result.before / MEBIBYTE:.1f} MiB in the run)"
     if result.pairs is not None:
         text += (

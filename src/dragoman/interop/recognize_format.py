@@ -35,8 +35,8 @@ class Partner:
 
     Raises DataError on invalid files and ConfigError on models that dragoman cannot compute.
     """
-    write: Callable[[ExportedModel, Path], None] | None = None
-    """Write a model to a new folder, which exists and is empty.
+    write: Callable[[ExportedModel, Path], str | None] | None = None
+    """Write a model to a new folder, which exists and is empty, and return what a check of the files found, if any.
 
     Raises ConfigError if the format lacks a part of the model; None for formats that are only read.
     """

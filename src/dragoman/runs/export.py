@@ -48,6 +48,8 @@ class ExportResult:
     """Pairs that the shortlist was built from."""
     format: str | None = None
     """Format of another program; None for an exported run."""
+    self_check: str | None = None
+    """Result of a comparison of the files with the run in words, for formats that have one."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the output of `dragoman export --json`."""
@@ -55,6 +57,7 @@ class ExportResult:
             "path": str(self.path),
             "format": self.format,
             "compute_type": self.compute_type,
+            "self_check": self.self_check,
             "shortlist_pairs": self.pairs,
             "bytes": {"run": self.before, "export": self.after},
         }
@@ -96,12 +99,12 @@ def export(
             return _read_pairs(source, target)
         return _read_training_pairs(experiment, folder)
 
-    built, pairs = None, None
+    built, pairs, check = None, None, None
     with new_folder(out) as path:
         if config is not None:
             built, pairs = build_shortlist(texts(), folder.read_tokenizer(), config)
         if format is not None:
-            write_format(
+            check = write_format(
                 folder,
                 experiment,
                 path,
@@ -118,7 +121,7 @@ def export(
             _write_run(RunFolder(path), folder, experiment, name=out.name, compute_type=compute_type)
     weights = (file for file in out.rglob("*") if file.is_file()) if format is not None else [RunFolder(out).weights]
     after = sum(file.stat().st_size for file in weights)
-    return ExportResult(out, compute_type, folder.weights.stat().st_size, after, pairs, format)
+    return ExportResult(out, compute_type, folder.weights.stat().st_size, after, pairs, format, check)
 
 
 def _read_compute_type(word: ComputeType, format_name: str | None) -> ComputeType:

@@ -27,10 +27,11 @@ def write_format(
     shortlist: Shortlist | None,
     texts: Callable[[], Iterable[tuple[str, str]]],
     languages: tuple[str, str] | None,
-) -> None:
+) -> str | None:
     """Write the model of a finished run to an empty folder, which is later called `name`.
 
-    The shortlist is by default that of the run; `texts` returns the pairs of texts of the training corpus.
+    The shortlist is by default that of the run; `texts` returns the pairs of texts of the training corpus. Returns what
+    a check of the files found, for formats that have one.
 
     Raises ConfigError if the format is unknown, only read, or lacks a part of the model.
     """
@@ -61,7 +62,7 @@ def write_format(
         languages=languages,
         **options,
     )
-    write(model, out)
+    return write(model, out)
 
 
 def _max_length(experiment: TranslationConfig | LanguageModelingConfig | MaskedLMConfig) -> int:

@@ -4,9 +4,8 @@ PyTorch is not imported. `encoder.onnx` or `prompt.onnx` runs once for a batch, 
 """
 
 import math
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
@@ -16,16 +15,18 @@ import numpy as np
 from dragoman.array_types import Float, Int
 from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.numpy_logits_operations import log_normalizers, top_k_sorted
-from dragoman.errors import DataError, MissingExtraError, RunError
-from dragoman.inference.backends.cpu_backend import CpuModel, Shortlists, pad_ids, requested_threads, restrict
+from dragoman.errors import DataError, RunError
+from dragoman.inference.backends.cpu_backend import CpuModel, Shortlists, pad_ids, restrict
+from dragoman.inference.backends.onnx_graph import GRAPH, load_graph, run_graph, wrong_sizes_error
 from dragoman.inference.backends.protocol import Sources, TokenIds
 from dragoman.models.protocols import LastTokens, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import EOS
-from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 Tensors = tuple[np.ndarray, ...]
 ENCODER, PROMPT, DECODER = "encoder.onnx", "prompt.onnx", "decoder.onnx"
-_GRAPH = FileKind(2048 * MEBIBYTE, error=RunError, remedy="export the model again")
+_REMEDY = "Export the model again."
+_MAX_SIZE = 2**20
+"""Maximum number of heads, or numbers of a head or cell."""
 
 
 @final
@@ -78,21 +79,23 @@ class OnnxBackend(CpuModel):
         """Load the graphs. Raises RunError if one is damaged, MissingExtraError without ONNX Runtime."""
         self.decoder_only = not (folder / ENCODER).exists()
         self._vocabulary = vocabulary
-        self._first = _load_graph(folder / (PROMPT if self.decoder_only else ENCODER))
-        self._decoder = _load_graph(folder / DECODER)
+        self._first = load_graph(folder / (PROMPT if self.decoder_only else ENCODER))
+        self._decoder = load_graph(folder / DECODER)
         longest = self._decoder.get_modelmeta().custom_metadata_map.get("max_length", "")
         self.max_length = int(longest) if re.fullmatch("[0-9]{1,9}", longest) else None
-        self._past = [one for one in self._decoder.get_inputs() if one.name.startswith("past.")]
-        self._memory = [one.name for one in self._decoder.get_inputs() if one.name.startswith("memory.")]
-        if not self._fits(vocabulary):
-            raise RunError(f"{folder / DECODER}: belongs to other graphs or another tokenizer. {_GRAPH.remedy}.")
-
-    def _fits(self, vocabulary: int) -> bool:
-        """Return whether the decoder takes what the other graph returns, and knows the vocabulary."""
-        logits, *after = self._decoder.get_outputs()
-        before = [one.name for one in self._first.get_outputs()]
-        passes_state = before == [one.name for one in after] if self.decoder_only else before == self._memory
-        return passes_state and len(after) == len(self._past) > 0 and logits.shape[-1] == vocabulary
+        past, memory = (_inputs(self._decoder, prefix) for prefix in ("past.", "memory."))
+        self._past = [one.name for one in past]
+        self._memory = [one.name for one in memory]
+        present = [name.replace("past.", "present.", 1) for name in self._past]
+        first, outputs = self._first.get_outputs(), self._decoder.get_outputs()
+        if (
+            [one.name for one in first] != (present if self.decoder_only else self._memory)
+            or [one.name for one in outputs] != ["logits", *present]
+            or outputs[0].shape[-1:] != [vocabulary]
+            or not past
+        ):
+            raise RunError(f"{folder}: its graphs do not belong to each other, or to its tokenizer. {_REMEDY}")
+        self._state_shapes = [_state_shape(one.shape, where=folder / DECODER) for one in past]
 
     def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> OnnxMemory:
         if source_features:
@@ -105,7 +108,8 @@ class OnnxBackend(CpuModel):
         if not lengths.any():  # prompts of one token
             return OnnxMemory(self._empty_state(len(rows)), lengths, shortlists)
         names = ("tokens", "lengths") if self.decoder_only else ("source", "source_lengths")
-        found = _run(self._first, dict(zip(names, (pad_ids(rows).astype(np.int64), lengths), strict=True)))
+        found = run_graph(self._first, dict(zip(names, (pad_ids(rows).astype(np.int64), lengths), strict=True)))
+        _check_rows(found, len(rows))
         if not self.decoder_only:
             seen, *found = found
             lengths = seen.astype(np.int64)  # of two types with 64 bits, ONNX Runtime returns the other one
@@ -122,10 +126,13 @@ class OnnxBackend(CpuModel):
         self, tokens: LastTokens, memory: OnnxMemory, state: OnnxState
     ) -> tuple[Float[np.ndarray, "batch beam vocabulary"], OnnxState]:
         inputs = {"tokens": tokens.astype(np.int64), "lengths": state.lengths}
-        inputs |= {one.name: tensor for one, tensor in zip(self._past, state.tensors, strict=True)}
+        inputs |= dict(zip(self._past, state.tensors, strict=True))
         if not self.decoder_only:
             inputs |= dict(zip(self._memory, (memory.lengths, *memory.tensors), strict=True))
-        logits, *present = _run(self._decoder, inputs)
+        logits, *present = run_graph(self._decoder, inputs)
+        _check_rows(present, tokens.size)
+        if logits.shape != (*tokens.shape, self._vocabulary):
+            raise wrong_sizes_error()
         return logits, OnnxState(tuple(present), state.lengths + 1, state.beam_size)
 
     def top_k(
@@ -142,32 +149,23 @@ class OnnxBackend(CpuModel):
 
     def _empty_state(self, rows: int) -> Tensors:
         """Return the state of the layers before the first token: without positions, or a cell of zeros."""
-        shapes = ([size if isinstance(size, int) else 0 for size in one.shape[1:]] for one in self._past)
-        return tuple(np.zeros((rows, *shape), dtype=np.float32) for shape in shapes)
+        return tuple(np.zeros((rows, *shape), dtype=np.float32) for shape in self._state_shapes)
 
 
-def _load_graph(path: Path) -> Any:
-    """Return the session of a graph, which holds its weights: no other file is read.
-
-    Raises RunError if the file is no such graph.
-    """
-    try:
-        import onnxruntime  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise MissingExtraError(feature="Running graphs of ONNX", extra="onnx") from error
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are raised, too
-    options.intra_op_num_threads = requested_threads() or os.cpu_count() or 1
-    content = _GRAPH.read_bytes(path)
-    try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of classes that the library does not export
-        raise RunError(f"{path}: is not a graph that ONNX Runtime computes. {_GRAPH.remedy}.") from error
+def _inputs(graph: Any, prefix: str) -> list[Any]:
+    return [one for one in graph.get_inputs() if one.name.startswith(prefix)]
 
 
-def _run(graph: Any, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return the outputs of a graph. Raises RunError where it does not compute them."""
-    try:
-        return list(graph.run(None, dict(inputs)))
-    except Exception as error:  # of classes that the library does not export
-        raise RunError("A graph of ONNX failed: it is damaged, or of another model. Export the model again.") from error
+def _state_shape(shape: list[Any], *, where: Path) -> tuple[int, ...]:
+    """Return the shape of a row of a state before the first token. Raises RunError if there is no such state."""
+    match shape:
+        case [_, int(heads), str(), int(size)] if 0 < heads <= _MAX_SIZE and 0 < size <= _MAX_SIZE:
+            return heads, 0, size
+        case [_, int(size)] if 0 < size <= _MAX_SIZE:
+            return (size,)
+    raise GRAPH.damaged(where, "its states have other sizes than those of a decoder")
+
+
+def _check_rows(tensors: Sequence[np.ndarray], rows: int) -> None:
+    if any(one.shape[:1] != (rows,) for one in tensors):
+        raise wrong_sizes_error()

@@ -24,8 +24,8 @@ SENTENCES, HYPOTHESES, POSITIONS = "sentences", "hypotheses", "positions"
 class GraphModule(Protocol):
     """Function of a graph, with examples and names of its inputs and outputs."""
 
-    def example(self) -> tuple[Any, ...]:
-        """Return inputs of sizes that differ from each other and from 0 and 1."""
+    def example(self, *, more: int = 0) -> tuple[Any, ...]:
+        """Return inputs of sizes that differ from each other and from 0 and 1, each longer by a number."""
         ...
 
     def inputs(self) -> dict[str, Sizes]:
@@ -49,8 +49,8 @@ class EncoderGraph(nn.Module):
         memory = self.model.encode(source, source_lengths)
         return memory.lengths, *_tensors(memory.layers)
 
-    def example(self) -> tuple[Any, ...]:
-        return torch.full((2, 5), 4), torch.tensor([5, 3])
+    def example(self, *, more: int = 0) -> tuple[Any, ...]:
+        return _padded_ids(2 + more, 5 + more)
 
     def inputs(self) -> dict[str, Sizes]:
         return {"source": {0: SENTENCES, 1: "source_positions"}, "source_lengths": {0: SENTENCES}}
@@ -70,8 +70,8 @@ class PromptGraph(nn.Module):
     def forward(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
         return _tensors(self.model.read_prefixes(tokens, lengths).layers)
 
-    def example(self) -> tuple[Any, ...]:
-        return torch.full((2, 5), 4), torch.tensor([5, 3])
+    def example(self, *, more: int = 0) -> tuple[Any, ...]:
+        return _padded_ids(2 + more, 5 + more)
 
     def inputs(self) -> dict[str, Sizes]:
         return {"tokens": {0: SENTENCES, 1: POSITIONS}, "lengths": {0: SENTENCES}}
@@ -108,12 +108,13 @@ class StepGraph(nn.Module):
         logits, after = model.step(tokens, source, state)
         return logits, *_tensors(after.layers)
 
-    def example(self) -> tuple[Any, ...]:
-        past = _tensors(_start(self.model, 6, positions=4))
-        arguments = torch.full((2, 3), 4), torch.tensor([4, 2]), past
+    def example(self, *, more: int = 0) -> tuple[Any, ...]:
+        sentences, beam, positions = 2 + more, 3 + more, 4 + more
+        past = _tensors(_start(self.model, sentences * beam, positions=positions))
+        arguments = torch.full((sentences, beam), 4), positions - torch.arange(sentences), past
         if not isinstance(self.model, EncoderDecoderTransformer):
             return arguments
-        lengths, *memory = EncoderGraph(self.model)(torch.full((2, 7), 4), torch.tensor([7, 5]))
+        lengths, *memory = EncoderGraph(self.model)(*_padded_ids(sentences, 7 + more))
         return *arguments, lengths, tuple(memory)
 
     def inputs(self) -> dict[str, Sizes]:
@@ -139,6 +140,11 @@ class StepGraph(nn.Module):
             SSRUState(next(left)) if isinstance(one, SSRUState) else KVCache(next(left), next(left))
             for one in _start(self.model, 1, positions=1)
         )
+
+
+def _padded_ids(sentences: int, positions: int) -> tuple[Tensor, Tensor]:
+    """Return ids and lengths, each sentence one token shorter than the one before."""
+    return torch.full((sentences, positions), 4), positions - torch.arange(sentences)
 
 
 def _start(model: Any, rows: int, *, positions: int) -> list[LayerState]:

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_map
 from dragoman.atomic_files import write_atomically
 from dragoman.errors import ConfigError
 from dragoman.interop.imported_model import ExportedModel, build_network
+from dragoman.interop.onnx.compare_graph import compare_graph, describe_differences
 from dragoman.interop.onnx.graph_modules import EncoderGraph, PromptGraph, StepGraph
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
@@ -29,20 +30,28 @@ MAX_BYTES = 2**31 - 2**20
 """Bytes of weights that fit into a file of Protocol Buffers, which has at most 2 GiB."""
 
 
-def write(model: ExportedModel, folder: Path) -> None:
-    """Write the graphs of a model. Raises ConfigError if the model has a part that the graphs lack."""
-    write_graphs(_network(model), folder)
+def write(model: ExportedModel, folder: Path) -> str | None:
+    """Write the graphs of a model, and return what their comparison with PyTorch found.
+
+    Raises ConfigError if the model has a part that the graphs lack, and DataError if a graph computes other numbers.
+    """
+    return write_graphs(_network(model), folder)
 
 
-def write_graphs(network: EncoderDecoderTransformer | DecoderOnlyTransformer, folder: Path) -> None:
-    """Write the graphs of a network, with its weights, into a folder."""
+def write_graphs(network: EncoderDecoderTransformer | DecoderOnlyTransformer, folder: Path) -> str | None:
+    """Write the graphs of a network, with its weights, into a folder; compare and raise as `write` does."""
     first: EncoderGraph | PromptGraph
     if isinstance(network, EncoderDecoderTransformer):
         name, first = "encoder.onnx", EncoderGraph(network)
     else:
         name, first = "prompt.onnx", PromptGraph(network)
-    write_atomically(folder / name, export_graph(first))
-    write_atomically(folder / "decoder.onnx", export_graph(StepGraph(network)))
+    graphs: dict[str, EncoderGraph | PromptGraph | StepGraph] = {name: first, "decoder.onnx": StepGraph(network)}
+    differences = []
+    for name, module in graphs.items():
+        content = export_graph(module)
+        differences.append(compare_graph(module, content, name=name))
+        write_atomically(folder / name, content)
+    return describe_differences(differences)
 
 
 def _network(model: ExportedModel) -> EncoderDecoderTransformer | DecoderOnlyTransformer:
@@ -82,6 +91,8 @@ def export_graph(module: EncoderGraph | PromptGraph | StepGraph) -> bytes:
     assert program is not None, "the exporter of torch.export returns a program"
     if (longest := module.model.max_length) is not None:
         program.model.metadata_props[MAX_LENGTH] = str(longest)
+    for node in program.model.graph:
+        node.metadata_props.clear()  # lines of this program, with paths of this machine
     content: bytes = program.model_proto.SerializeToString()
     return content
 
