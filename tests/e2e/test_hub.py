@@ -12,6 +12,7 @@ import pytest
 from tests import fairseq_models
 from tests.hub_stand_in import COMMIT, Answer, StandIn, running
 from tests.small_runs import environment
+from tests.untrained_runs import finished_run
 
 pytest.importorskip("huggingface_hub", reason="the extra `hub` is not installed")
 pytestmark = pytest.mark.slow
@@ -78,3 +79,12 @@ def test_pushed_run_is_pulled(server: StandIn, tmp_path: Path) -> None:
     assert run(["pull", "org/copy", "--out", "copy"], variables(server, tmp_path), tmp_path) == (0, "")
     weights = [(tmp_path / folder / "model.safetensors").read_bytes() for folder in ("run", "copy")]
     assert weights[0] == weights[1]
+
+
+def test_graphs_of_onnx_are_pulled(server: StandIn, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
+    finished_run(tmp_path / "run")
+    assert run(["push", "run", "org/graphs", "--format", "onnx"], variables(server, tmp_path), tmp_path)[0] == 0
+    assert run(["pull", "org/graphs", "--out", "copy"], variables(server, tmp_path), tmp_path) == (0, "")
+    assert {"encoder.onnx", "decoder.onnx"} <= {one.name for one in (tmp_path / "copy").iterdir()}
+    assert b"library_name: onnx" in server.repositories["org/graphs"]["README.md"]

@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError, TextWarning
 from dragoman.inference.generator import Generator
 from dragoman.inference.translator import Translator
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, NetworkConfig, network_shapes
-from dragoman.interop.recognize_format import recognize_format
+from dragoman.interop.recognize_format import Partner, recognize_format
 from dragoman.interop.self_check import LogitsCheck, check_logits
 from dragoman.models.config import EncoderOnlyConfig
 from dragoman.models.weight_quantization import save_arrays
@@ -138,11 +138,7 @@ def import_files(
     """Import files as `import_model` does, and note where they were `published` in the origin and the model card."""
     folder.check_new(resumes=False)
     partner = recognize_format(path, format)
-    if not partner.reads_languages and (options.source_language, options.target_language) != (None, None):
-        raise ConfigError(
-            f"{path}: is a {partner.description}, which does not ask for languages. Leave --source-language and "
-            "--target-language out."
-        )
+    check_languages(partner, options, where=str(path))
     assert partner.read is not None, "recognized formats are read"
     model = partner.read(path, options)
     if published is not None and model.origin.license is None:
@@ -159,6 +155,15 @@ def import_files(
         card = _model_card(folder.path.resolve().name, source, model, result, build_task(experiment).description)
         write_atomically(files.model_card, card)
     return result
+
+
+def check_languages(partner: Partner, options: ImportOptions, *, where: str) -> None:
+    """Raise ConfigError if languages are given for a format that does not ask for them."""
+    if not partner.reads_languages and (options.source_language, options.target_language) != (None, None):
+        raise ConfigError(
+            f"{where}: is a {partner.description}, which does not ask for languages. Leave --source-language and "
+            "--target-language out."
+        )
 
 
 def _settings(model: ImportedModel) -> Tree:

@@ -238,6 +238,9 @@ def test_repositories_without_a_model_are_refused(server: StandIn, tmp_path: Pat
     server.repositories[NAME] = {"config.json": b"{}", "flax_model.msgpack": b"x"}
     with pytest.raises(DataError, match=r"no model of a format that dragoman reads. It has config.json, flax_model"):
         dragoman.pull(NAME, tmp_path / "run")
+    server.repositories[NAME] = {"a.gguf": b"GGUF"}
+    with pytest.raises(ConfigError, match="does not ask for languages"):
+        dragoman.pull(NAME, tmp_path / "run", source_language="en")
     server.repositories[NAME] = {"a.gguf": b"GGUF", "b.gguf": b"GGUF"}
     with pytest.raises(DataError, match=r"has several models. Name one of them with --file: a.gguf, b.gguf"):
         dragoman.pull(NAME, tmp_path / "run")
@@ -286,6 +289,16 @@ def test_other_content_than_listed_is_refused(published: StandIn, model: Path, t
     dragoman.pull(NAME, tmp_path / "run")
 
 
+def test_changed_file_in_the_cache_is_downloaded_again(published: StandIn, tmp_path: Path) -> None:
+    published.answers[PATH] = [Answer(404)]
+    with pytest.raises(HubError):
+        dragoman.pull(NAME, tmp_path / "run")
+    (tmp_path / "cache" / "hub" / "org--model" / COMMIT / "dict.de.txt").write_text("other 1\n")
+    dragoman.pull(NAME, tmp_path / "run")
+    assert published.downloads().count("dict.de.txt") == 2
+    assert published.downloads().count("dict.en.txt") == 1
+
+
 def test_dangerous_names_are_not_downloaded(published: StandIn, model: Path, tmp_path: Path) -> None:
     names = ("../dict.xx.txt", "/etc/dict.xx.txt", "..\\dict.xx.txt", "a/../dict.xx.txt", "C:dict.xx.txt", "dict\0.txt")
     published.repositories[NAME] |= dict.fromkeys(names, b"x")
@@ -305,7 +318,10 @@ def test_pull_reads_the_files_of_a_run() -> None:
     folder = RunFolder(Path())
     state = {folder.checkpoints, folder.metrics, folder.unfinished}
     members = {getattr(folder, name) for name in vars(RunFolder) if isinstance(getattr(folder, name), Path)}
-    assert {Path(name) for name in names} == members - state - {folder.path}
+    assert {Path(name) for name in names} == (members - state - {folder.path}) | {
+        Path("encoder.onnx"),
+        Path("prompt.onnx"),
+    }
 
 
 @pytest.mark.parametrize("revision", [None, "v2"])

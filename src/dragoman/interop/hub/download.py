@@ -29,8 +29,10 @@ def download(hub: Hub, repository: Repository, file: HubFile, path: Path, on_pro
     Raises HubError if the Hub cannot be reached or refuses, and DataError if it sends another file than it lists.
     """
     if path.exists():
-        on_progress(file.size)
-        return
+        if file.has_content_of(path):
+            on_progress(file.size)
+            return
+        path.unlink()
     partial = path.with_name(path.name + PARTIAL)
     partial.parent.mkdir(parents=True, exist_ok=True)
     partial.touch()

@@ -19,7 +19,7 @@ TASKS: Final = {
     "question_answering": "question-answering",
 }
 """Name of a task on the Hub."""
-LIBRARIES: Final = {"dragoman": "dragoman", "huggingface": "transformers", "ctranslate2": "ctranslate2"}
+LIBRARIES: Final = {"dragoman": "dragoman", "huggingface": "transformers", "ctranslate2": "ctranslate2", "onnx": "onnx"}
 """Library that loads a format; other formats name none."""
 _REPOSITORY = re.compile(r"://[^/]+/([\w.-]+(?:/[\w.-]+)?)/tree/")
 """Name of the repository in the address that a pull records."""

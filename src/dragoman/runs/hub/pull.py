@@ -18,7 +18,7 @@ from dragoman.interop.recognize_format import PARTNERS
 from dragoman.number_words import counted
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.hub.card_metadata import without_metadata
-from dragoman.runs.import_model import ImportResult, Published, import_files
+from dragoman.runs.import_model import ImportResult, Published, check_languages, import_files
 from dragoman.runs.load import load
 from dragoman.tasks.task import cache_dir
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 RUN_FORMAT: Final = "dragoman"
 """Name of the format of run folders."""
 RUN_FILES: Final = FilePatterns(
-    weights=(("model.safetensors",),),
+    weights=(("model.safetensors",), ("decoder.onnx", "encoder.onnx", "prompt.onnx")),
     required=(("config.yaml",), ("tokenizer.json",)),
     optional=(
         *("README.md", "environment.json", "export.json", "labels.json", "origin.json", "scores.json"),
@@ -124,6 +124,8 @@ def pull(
     check_sizes(repository, found.files, small=chosen.settings, limit=MAX_FILE)
     if chosen.format == RUN_FORMAT:
         _refuse(repository, options)
+    else:
+        check_languages(PARTNERS[chosen.format], options, where=repository)
     cache = cache_dir() / "hub" / repository.replace("/", "--")
     with file_lock(cache / ".lock"):
         source = cache / found.commit
@@ -217,4 +219,5 @@ def _copy_run(chosen: ChosenFiles, source: Path, folder: RunFolder) -> None:
         for name in chosen.all:
             shutil.copyfile(source / name, work / name)
         copy = RunFolder(work)
-        write_atomically(copy.model_card, without_metadata(copy.read_model_card()))
+        if card := copy.read_model_card():
+            write_atomically(copy.model_card, without_metadata(card))

@@ -137,7 +137,7 @@ def _exported(
 
 def _copy_files(folder: RunFolder, path: Path) -> None:
     """Copy an exported model. Raises RunError for links, which could lead to files that are not to be published."""
-    for file in folder.files():
+    for file in {*folder.files(), *folder.weight_files()}:
         with _FILES.open(file) as source, (path / file.name).open("wb") as target:
             shutil.copyfileobj(source, target)
 
@@ -154,8 +154,8 @@ def _check_export(folder: RunFolder, format_name: str, compute_type: ComputeType
 def _card(folder: RunFolder, path: Path, repository: str, format_name: str) -> str:
     """Return the model card of a run under its new name, with metadata and the command that pulls the model."""
     name, experiment = path.name, folder.read_config()
-    written = RunFolder(path) if format_name == RUN_FORMAT else folder
-    card = renamed_card(written, experiment, name).rstrip()
+    written = RunFolder(path)
+    card = renamed_card(written if written.config.exists() else folder, experiment, name).rstrip()
     command = f"```\npip install 'dragoman[hub]'\ndragoman pull {repository} --output-dir {name}\n```"
     scores = folder.read_scores().get("scores", {})
     metrics = {str(score["metric"]).lower(): score for some in scores.values() for score in some}
