@@ -2,6 +2,8 @@
 
     python -m benchmarks.summarization.lead_baselines FOLDER/summarisation/scitldr/test.jsonl.gz --run runs/scitldr
 
+`--evaluated NAME=FILE` adds a system from the output of `dragoman evaluate --json`.
+
 The best sentence, chosen by the references, is the limit of copying one sentence. Scores are those of `dragoman
 evaluate`: the mean over abstracts of the best F1 over references. Writes results.json.
 """
@@ -13,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from benchmarks.collect_runs import update_results
+from benchmarks.collect_runs import read_results, update_results
 from dragoman.data.readers.line_reader import read_lines
 from dragoman.evaluation import Rouge, corpus_score
 from dragoman.runs.folder import RunFolder
@@ -37,9 +39,13 @@ def main() -> None:
             "best sentence for the references": scores_of(best, references),
         },
     }
+    tree["systems"] = read_results(HERE / "results.json").get("systems", {}) | tree["systems"]
     if arguments.run is not None:
         tree["run"] = run_scores(RunFolder(arguments.run))
         tree["systems"]["Transformer tiny"] = tree["run"].pop("scores")
+    for name, file in arguments.evaluated:
+        found = json.loads(file.read_text(encoding="utf-8"))["scores"]
+        tree["systems"][name] = {one["metric"]: round(one["score"], 2) for one in found}
     update_results(HERE / "results.json", tree)
     print(format_table(tree))
 
@@ -48,7 +54,20 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path, help="JSON objects with `source`, a list of sentences, and `target`")
     parser.add_argument("--run", type=Path, help="a run with scores on the same corpus")
+    parser.add_argument(
+        "--evaluated",
+        type=_named_file,
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="a system, and the output of dragoman evaluate --json (repeatable)",
+    )
     return parser.parse_args()
+
+
+def _named_file(text: str) -> tuple[str, Path]:
+    name, _, file = text.partition("=")
+    return name, Path(file)
 
 
 def best_sentence(sentences: list[str], references: list[str]) -> str:
