@@ -1,6 +1,7 @@
 """Imported and exported models compute what CTranslate2 computes."""
 
 import gzip
+import json
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,25 @@ def test_tokenizers_are_written_for_sentencepiece(tmp_path, shared_data):
         for text in texts:
             assert theirs.encode(text) == ours.encode(text), (config.kind, text)
             assert theirs.decode(ours.encode(text)) == ours.decode(ours.encode(text)), (config.kind, text)
+
+
+@pytest.mark.filterwarnings("ignore::dragoman.inference.TranslationWarning")
+def test_tags_of_languages_are_written_around_texts(tmp_path):
+    run, tags = finished_run(tmp_path / "run", vocabulary=BpeConfig(vocab_size=300)), ["eng", "deu", "fra", "ron"]
+    dragoman.export(run.path, tmp_path / "out", format="ctranslate2")
+    path = tmp_path / "out" / "shared_vocabulary.json"
+    tokens = json.loads(path.read_text(encoding="utf-8"))
+    tokens[-4:] = [f"{tag}_Latn" for tag in tags]
+    path.write_text(json.dumps(tokens), encoding="utf-8")
+    translator = dragoman.import_model(tmp_path / "out", tmp_path / "again", target_language="fra").load()
+    assert set(translator.tokenizer.prefixes.languages) == {f"{tag}_Latn" for tag in tags}
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "out" / "sentencepiece.model"))
+    judge = ctranslate2.Translator(str(tmp_path / "out"), compute_type="float32", intra_threads=1)
+    order = read_model.read(tmp_path / "out", ImportOptions()).origin.orders["target"]
+    for text, _ in PAIRS:
+        found = translator.translate(text, source_language="deu", max_length=9, beam_size=2)
+        given = ["deu_Latn", *pieces.encode(text, out_type=str)]
+        [expected] = judge.translate_batch([given], target_prefix=[["fra_Latn"]], max_decoding_length=10)
+        ids = order.foreign_ids[list(found[0].hypothesis.tokens)].tolist()
+        assert [tokens[index] for index in ids] == expected.hypotheses[0]
+        assert "Latn" not in found.text

@@ -1,5 +1,6 @@
 """Decoder-only models of transformers, imported and written back: equal logits, tokens, outputs and files."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from dragoman.interop.huggingface.partner import read, recognizes
 from dragoman.interop.huggingface.write_model import write
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.interop.self_check import check_logits, loaded_network
+from dragoman.runs.import_model import import_model
+from dragoman.runs.load import load, load_torch_model
 from tests.huggingface_decoders import WRITERS
 from tests.huggingface_models import sentences
 
@@ -113,3 +116,54 @@ def test_decoder_files_come_back_unchanged(imported: tuple[Path, ImportedModel],
         tokenizer(PROMPTS[3])["input_ids"]
         == transformers.PreTrainedTokenizerFast.from_pretrained(folder)(PROMPTS[3])["input_ids"]
     )
+
+
+@pytest.fixture(scope="module")
+def two_ends(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ImportedModel]:
+    """Qwen2 model whose outputs end at two symbols, of which one pads, with sampling as its authors recommend."""
+    folder = tmp_path_factory.mktemp("two_ends")
+    model = WRITERS["qwen2"](folder)
+    with torch.no_grad():
+        model.get_output_embeddings().weight[0] *= 1.3
+    model.save_pretrained(folder)
+    settings = {"eos_token_id": [2, 0], "pad_token_id": 0, "do_sample": True, "temperature": 0.7, "top_p": 0.9}
+    (folder / "generation_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return folder, read(folder, ImportOptions())
+
+
+def test_several_end_symbols_end_outputs_as_in_generate(two_ends: tuple[Path, ImportedModel]) -> None:
+    folder, model = two_ends
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    order = model.origin.orders["target"]
+    assert order.foreign_ids[[0, 3, *model.generation.end_tokens]].tolist() == [0, 2, 0]
+    generator = Generator(loaded_network(model), model.tokenizer, context=model.max_length, config=model.generation)
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    ended = set()
+    for prompt in PROMPTS[:12]:
+        ids = torch.tensor([tokenizer(prompt)["input_ids"]])
+        for config, beam in (
+            (SamplingConfig(temperature=0, allow_unk=True), 1),
+            (DecodingConfig(beam_size=3, length_penalty=1.0, cut_off="ranked"), 3),
+        ):
+            [[found]] = generator.generate_n_best([prompt], config, max_new_tokens=MOST)
+            with torch.inference_mode():
+                options = {"num_beams": beam, "early_stopping": True} if beam > 1 else {}
+                output = theirs.generate(ids, max_new_tokens=MOST, do_sample=False, length_penalty=1.0, **options)
+            expected = output[0, ids.shape[1] :].tolist()
+            length = next((place for place, token in enumerate(expected) if token in (2, 0)), len(expected))
+            assert order.foreign_ids[list(found.hypothesis.tokens)].tolist() == expected[:length]
+            assert found.hypothesis.finished or length == len(expected)
+            ended |= set(expected[length : length + 1])
+    assert ended == {0, 2}
+
+
+def test_sampling_of_the_files_is_that_of_the_run(two_ends: tuple[Path, ImportedModel], tmp_path: Path) -> None:
+    folder, model = two_ends
+    import_model(folder, tmp_path / "run")
+    for loaded in (load(tmp_path / "run", Generator, device="cpu"), load_torch_model(tmp_path / "run", device="cpu")):
+        assert loaded.config == model.generation
+        assert (loaded.config.temperature, loaded.config.top_p) == (0.7, 0.9)
+        given = SamplingConfig(temperature=0.7, top_p=0.9, top_k=50)
+        assert str(loaded.generate("a", max_new_tokens=9)) == str(loaded.generate("a", given, max_new_tokens=9))
+        greedy = loaded.generate("a", temperature=0, max_new_tokens=9)
+        assert str(greedy) == str(loaded.generate("a", SamplingConfig(temperature=0), max_new_tokens=9))

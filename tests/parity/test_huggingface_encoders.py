@@ -12,14 +12,15 @@ import torch
 from safetensors.torch import load_file
 
 import dragoman
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.interop.huggingface.partner import read
+from dragoman.interop.huggingface.word_pieces import word_piece_tokenizer
 from dragoman.interop.huggingface.write_model import write
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions
 from dragoman.interop.self_check import check_logits, loaded_network
 
 transformers = pytest.importorskip("transformers", reason="transformers is the judge")
-from tests.huggingface_encoders import WRITERS, write_bert  # noqa: E402  # needs transformers
+from tests.huggingface_encoders import WRITERS, write_bert, write_distilbert  # noqa: E402  # needs transformers
 from tests.huggingface_models import sentences  # noqa: E402
 
 TEXTS = [*sentences(20, seed=5), "", "  two  spaces ", "Ünknown 語 😀 _x"]
@@ -99,7 +100,7 @@ def test_encoder_files_come_back_unchanged(imported: tuple[Path, ImportedModel],
 
 
 def test_tensors_of_other_heads_are_refused(tmp_path: Path) -> None:
-    write_bert(tmp_path, "BertForSequenceClassification")
+    write_bert(tmp_path, "BertForTokenClassification")
     with pytest.raises(DataError, match=r"classifier\.bias"):
         read(tmp_path, ImportOptions())
     model = read(tmp_path, ImportOptions(allow_unused=("classifier.weight", "classifier.bias")))
@@ -214,3 +215,37 @@ def test_minilm_vectors_equal_transformers(tmp_path: Path) -> None:
     assert np.abs(found - expected).max() < 1e-4
     assert np.abs(found - alone).max() < 1e-5
     assert found[0] @ found[2] > 0.4 > found[0] @ found[4]
+
+
+@pytest.mark.parametrize("settings", [{}, {"do_lower_case": False}, {"strip_accents": False}])
+@pytest.mark.parametrize("name", ["BertTokenizer", "DistilBertTokenizer"])
+def test_folders_with_a_list_of_word_pieces_are_read(tmp_path: Path, name: str, settings: dict[str, Any]) -> None:
+    (write_bert if name == "BertTokenizer" else write_distilbert)(tmp_path)
+    tree = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    words = sorted(tree["model"]["vocab"], key=tree["model"]["vocab"].__getitem__)
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    (tmp_path / "tokenizer.json").unlink()
+    changed = {"tokenizer_class": name, **settings}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(changed), encoding="utf-8")
+    model = read(tmp_path, ImportOptions())
+    theirs, order = getattr(transformers, name).from_pretrained(tmp_path), model.origin.orders["source"]
+    for text in [*TEXTS, "A [SEP] in don't", "ÀÉî ÀÉî", "x" * 120]:
+        ids = [2, *model.tokenizer.source.encode(text), 3]
+        assert order.foreign_ids[ids].tolist() == theirs(text)["input_ids"], text
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "message"),
+    [
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n", {}, "lacks the symbol '\\[MASK\\]'"),
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\n", {}, "the token 'a' of line 6 comes again"),
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", {"tokenizer_class": "BertJapaneseTokenizer"}, "is not supported"),
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", {"do_basic_tokenize": False}, "do_basic_tokenize = False"),
+    ],
+)
+def test_invalid_lists_of_word_pieces_are_refused(
+    tmp_path: Path, words: str, settings: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "vocab.txt").write_text(words, encoding="utf-8")
+    with pytest.raises((ConfigError, DataError), match=message):
+        word_piece_tokenizer(tmp_path / "vocab.txt", settings, {})

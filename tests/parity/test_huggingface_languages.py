@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from dragoman.data.tokenizers import EOS, DirectionWarning
 from dragoman.decoding import DecodingConfig
@@ -13,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.inference import TranslationWarning, Translator
 from dragoman.interop.huggingface.partner import read
 from dragoman.interop.imported_model import ImportedModel, ImportOptions
-from dragoman.interop.self_check import loaded_network
+from dragoman.interop.self_check import check_logits, loaded_network
 from tests.huggingface_models import WRITERS, sentences
 
 transformers = pytest.importorskip("transformers", reason="transformers is the judge")
@@ -120,3 +121,55 @@ def test_default_languages_come_from_the_import(tmp_path: Path) -> None:
     assert prefixes.resolve() == prefixes.resolve("eng_Latn", "ron_Latn") != prefixes.resolve(None, "fra_Latn")
     with pytest.raises(ConfigError, match="target_language = 'zz' is no language of this model"):
         read(tmp_path, ImportOptions(target_language="zz"))
+
+
+@pytest.mark.parametrize("family", ["nllb", "mbart"])
+def test_languages_after_the_end_symbol_equal_transformers(tmp_path: Path, family: str) -> None:
+    """NLLB with its old order of symbols, and the first mBART, whose decoder starts with the target language."""
+    network = WRITERS[family](tmp_path)
+    source, target = LANGUAGES[family]
+    path = tmp_path / "tokenizer_config.json"
+    settings = json.loads(path.read_text()) | {"legacy_behaviour": True}
+    if family == "mbart":
+        settings |= {"tokenizer_class": "MBartTokenizer"}
+    path.write_text(json.dumps(settings))
+    before = judge_of(tmp_path, source, target)
+    start, languages = 2, {"target_language": target}
+    if family == "mbart":
+        start, languages = before.convert_tokens_to_ids(target), {}
+    for name in ("config.json", "generation_config.json"):
+        tree = json.loads((tmp_path / name).read_text()) | {"decoder_start_token_id": start}
+        (tmp_path / name).write_text(json.dumps(tree))
+    model = read(tmp_path, ImportOptions())
+    assert not model.network.source_eos  # type: ignore[union-attr]  # a translator
+    assert check_logits(model) is not None
+    translator = Translator(loaded_network(model), model.tokenizer, config=DecodingConfig(beam_size=1, max_length=20))
+    tag = before.convert_tokens_to_ids(source)
+    forced = before.convert_tokens_to_ids(target) if family == "nllb" else None
+    direction = model.tokenizer.prefixes.resolve(source, target)
+    for text in TEXTS:
+        plain = before(text, add_special_tokens=False)["input_ids"]
+        ids = [*plain, 2, tag]
+        [own] = direction.encode_sources(model.tokenizer.source, [text])
+        assert foreign(model, "source", own) == ids
+        given = torch.tensor([ids])
+        found = network.generate(
+            given,
+            attention_mask=torch.ones_like(given),
+            num_beams=1,
+            max_new_tokens=22,
+            early_stopping=False,
+            decoder_start_token_id=start,
+            forced_bos_token_id=forced,
+            suppress_tokens=[1, *([start] if family == "mbart" else [])],
+        )[0].tolist()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TranslationWarning)  # random models reach the limit
+            limits: Any = {"max_length_ratio": 0.0, "max_length_offset": 20}
+            result = translator.translate(text, source_language=source, **languages, **limits)
+        ours = foreign(model, "target", list(result[0].hypothesis.tokens))
+        assert ours == found[1 : 1 + len(ours)]
+    if family == "mbart":
+        assert model.tokenizer.prefixes.target_language == target
+        with pytest.warns(DirectionWarning, match="en_XX to de_DE was not trained"):
+            model.tokenizer.prefixes.resolve("en_XX", "de_DE")

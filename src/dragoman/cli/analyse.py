@@ -12,15 +12,17 @@ from dragoman.atomic_files import require_writable, unique_names
 from dragoman.cli import text_io
 from dragoman.cli.inspect import HtmlFile, JsonFile, write_report
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import DeviceOption, PairsOption, config_options, refuse
+from dragoman.cli.options import LANGUAGES, DeviceOption, PairsOption, config_options, refuse, shared_options
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
+    from dragoman.inference.translator import TranslationOptions
     from dragoman.runs.evaluate import SystemAnalysis
 
 
 @config_options(DecodingConfig, ("beam_size",), into="decoding")
+@shared_options(LANGUAGES, into="languages")
 def analyse(
     systems: Annotated[list[Path], typer.Argument(help="Run folders, or files of translations, one per line.")],
     *,
@@ -29,6 +31,7 @@ def analyse(
     pairs: PairsOption = None,
     train: Annotated[Path | None, typer.Option(help="Training text of the target side, for word frequencies.")] = None,
     decoding: dict[str, int],
+    languages: dict[str, str],
     worst: Annotated[int, typer.Option(min=0, help="Number of sentences with the lowest chrF to show.")] = 10,
     out: HtmlFile = None,
     json_: JsonFile = None,
@@ -50,15 +53,16 @@ def analyse(
     if out is None and json_ is None:
         raise ConfigError("No output is given. Give --out report.html or --json FILE.")
     if not any(path.is_dir() for path in systems):
-        refuse({**decoding, "device": device}, "without a run that translates")
+        refuse({**decoding, **languages, "device": device}, "without a run that translates")
     for path in filter(None, (out, json_)):
         require_writable(path)
     sources, references = _read_test_set(source, reference, pairs)
     frequencies = None if train is None else count_words(text_io.read_all(str(train)))
     names = unique_names(systems)
     shared: dict[str, Any] = {"sources": sources, "references": references, "frequencies": frequencies, "worst": worst}
+    options: Any = decoding | languages
     found = [
-        _analyze(path, name, beam_size=decoding.get("beam_size"), device=device, **shared)
+        _analyze(path, name, device=device, options=options, **shared)
         for path, name in zip(systems, names, strict=True)
     ]
     signatures = [corpus_score(references, [references], metric) for metric in (Bleu(), Chrf())]
@@ -84,7 +88,9 @@ def _read_test_set(source: Path | None, reference: Path | None, pairs: str | Non
     return sources, references
 
 
-def _analyze(path: Path, name: str, *, beam_size: int | None, device: str | None, **shared: Any) -> SystemAnalysis:
+def _analyze(
+    path: Path, name: str, *, device: str | None, options: TranslationOptions, **shared: Any
+) -> SystemAnalysis:
     """Analyze a run, which translates first, or a file of translations."""
     from dragoman.evaluation.error_analysis import analyze_errors
     from dragoman.inference import Translator
@@ -92,6 +98,6 @@ def _analyze(path: Path, name: str, *, beam_size: int | None, device: str | None
 
     if path.is_dir():
         translator = load_as(Translator, path, torch_only=True, device=device)
-        return analyse_run(name, translator, beam=beam_size, **shared)
+        return analyse_run(name, translator, options=options, **shared)
     outputs = text_io.read_all(str(path))
     return SystemAnalysis(analyze_errors(name, outputs, **shared), {}, outputs)

@@ -10,7 +10,7 @@ import typer
 
 from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import OutputDir, config_options, refuse, shared_options
+from dragoman.cli.options import LANGUAGES, OutputDir, config_options, refuse, shared_options
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, replace_options
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @shared_options(("device", "batch_tokens", "ensemble"), into="loading")
 @config_options(DecodingConfig, ("beam_size",), into="search")
 @config_options(SamplingConfig, ("temperature", "seed"), into="sampling", default=None)
+@shared_options(LANGUAGES, into="languages")
 def backtranslate(
     run: Annotated[Path, typer.Argument(help="Run folder of the opposite direction, from target to source.")],
     *,
@@ -31,6 +32,7 @@ def backtranslate(
     method: Annotated[Literal["beam", "sampling"], typer.Option(help="Sampling is more diverse.")] = "beam",
     search: dict[str, Any],
     sampling: dict[str, Any],
+    languages: dict[str, str],
     tag: Annotated[str, typer.Option(help="Tag before every source; '' for none.")] = "<bt>",
     loading: dict[str, Any],
 ) -> Outcome:
@@ -43,8 +45,9 @@ def backtranslate(
 
     useless = sampling if method == "beam" else search | {"ensemble": loading.get("ensemble")}
     refuse(useless, f"with --method {method}")
-    rewrite, how = _beam_search(run, search, loading) if method == "beam" else _sampling(run, sampling, loading)
-    origin = describe_origin(run, *loading.get("ensemble", ()), method=method, **how)
+    build, settings = (_beam_search, search) if method == "beam" else (_sampling, sampling)
+    rewrite, how = build(run, settings, languages, loading)
+    origin = describe_origin(run, *loading.get("ensemble", ()), method=method, **how, **languages)
     with text_io.read_with_progress(monolingual, output=output_dir) as texts:
         written = write_backtranslated(output_dir, texts, rewrite, tag=tag, origin=origin)
     text = (
@@ -55,20 +58,24 @@ def backtranslate(
     return Outcome(lambda: {"path": str(output_dir), **asdict(written)}, lambda: messages.say(text))
 
 
-def _beam_search(run: Path, search: dict[str, Any], loading: dict[str, Any]) -> tuple[Rewriter, dict[str, Any]]:
+def _beam_search(
+    run: Path, search: dict[str, Any], languages: dict[str, Any], loading: dict[str, Any]
+) -> tuple[Rewriter, dict[str, Any]]:
     from dragoman.inference import Translator
     from dragoman.runs.distill_and_backtranslate import beam_search_rewriter
 
     translator = load_as(Translator, run, **loading)
     config = replace_options(translator.config, search, where="backtranslate")
-    return beam_search_rewriter(translator, config), {"beam_size": config.beam_size}
+    return beam_search_rewriter(translator, config, **languages), {"beam_size": config.beam_size}
 
 
-def _sampling(run: Path, sampling: dict[str, Any], loading: dict[str, Any]) -> tuple[Rewriter, dict[str, Any]]:
+def _sampling(
+    run: Path, sampling: dict[str, Any], languages: dict[str, Any], loading: dict[str, Any]
+) -> tuple[Rewriter, dict[str, Any]]:
     from dragoman.inference import Translator
     from dragoman.inference.translator import sample_translations
 
     values = {"temperature": 1.0, "seed": 0} | sampling
     config = parse(SamplingConfig, values, where="backtranslate")
     translator = load_as(Translator, run, torch_only=True, **loading)
-    return lambda texts: sample_translations(translator, texts, config), values
+    return lambda texts: sample_translations(translator, texts, config, **languages), values

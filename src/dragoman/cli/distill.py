@@ -9,7 +9,7 @@ import typer
 
 from dragoman.cli import messages, text_io
 from dragoman.cli.load_run import load_as
-from dragoman.cli.options import LOADING, OutputDir, RunArgument, config_options, shared_options
+from dragoman.cli.options import LANGUAGES, LOADING, OutputDir, RunArgument, config_options, shared_options
 from dragoman.cli.verb_command import Outcome
 from dragoman.decoding.config import DecodingConfig, replace_options
 from dragoman.errors import quote
@@ -18,12 +18,14 @@ from dragoman.number_words import counted
 
 @shared_options(LOADING, into="loading")
 @config_options(DecodingConfig, ("beam_size", "method"), into="decoding")
+@shared_options(LANGUAGES, into="languages")
 def distill(
     teacher: RunArgument,
     *,
     source: Annotated[str, typer.Option(help="File of segments, one per line; - is standard input.")],
     output_dir: OutputDir,
     decoding: dict[str, Any],
+    languages: dict[str, str],
     loading: dict[str, Any],
 ) -> Outcome:
     """Translate text with a teacher, as training data for a student.
@@ -42,10 +44,11 @@ def distill(
 
     translator = load_as(Translator, teacher, **loading)
     config = replace_options(translator.config, decoding, where="distill")
-    how = {"method": "beam", "beam_size": config.beam_size, "decoding": config.method}
+    how = {"method": "beam", "beam_size": config.beam_size, "decoding": config.method, **languages}
     origin = describe_origin(teacher, *loading.get("ensemble", ()), **how)
     with text_io.read_with_progress(source, output=output_dir) as texts:
-        written = write_distilled(output_dir, texts, beam_search_rewriter(translator, config), origin=origin)
+        rewrite = beam_search_rewriter(translator, config, **languages)
+        written = write_distilled(output_dir, texts, rewrite, origin=origin)
     text = (
         f"{output_dir}: {counted(written.pairs, 'pairs')}; left out {counted(written.left_out, 'texts')}. Train a "
         f"student with: "

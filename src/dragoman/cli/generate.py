@@ -11,7 +11,7 @@ from dragoman.cli import options, text_io
 from dragoman.cli.load_run import load_as
 from dragoman.config import parse
 from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.decoding.config import MAX_BEAM_SIZE, DecodingConfig, SamplingConfig
+from dragoman.decoding.config import MAX_BEAM_SIZE, DecodingConfig, SamplingConfig, replace_options
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SEARCH = ("beam_size", "length_penalty", "length_penalty_kind")
 
 
 @options.shared_options(("device", "compute_type", "batch_tokens"), into="loading")
-@options.config_options(SamplingConfig, ("temperature", *FILTERS, "min_length", "seed"), into="sampling", default=None)
+@options.config_options(SamplingConfig, ("temperature", *FILTERS, "min_length", "seed"), into="sampling")
 @options.config_options(DecodingConfig, SEARCH, into="search", default="no search")
 def generate(
     run: options.RunArgument,
@@ -55,14 +55,14 @@ def generate(
     """
     from dragoman.inference import Generator
 
-    config = _generation_config(sampling, search, n_best)
+    searched = _search_config(sampling, search, n_best)
     if not chat:
         options.refuse({"system": system}, "without --chat")
     if input_ is not None:
         options.refuse({"prompt": prompt}, "with --input, which contains the prompts")
     if format_ == "jsonl":
         options.refuse({"echo": echo}, "with --format jsonl, which contains the prompts")
-    is_single = input_ is None and n_best == 1 and isinstance(config, SamplingConfig)
+    is_single = input_ is None and n_best == 1 and searched is None
     is_streamed = _is_streamed(stream, is_single=is_single, output=output, format_=format_)
     generator = load_as(Generator, run, **loading)
     limits: dict[str, Any] = {"max_new_tokens": max_new_tokens, "stop": stop or []}
@@ -71,6 +71,7 @@ def generate(
     warnings = ReadWarnings()
     prompts = iter([prompt or ""]) if input_ is None else text_io.read_input(input_, warnings)
     prompts = (_chat_prompt(generator, one, system) for one in prompts) if chat else prompts
+    config = searched or replace_options(generator.config, sampling, where="generate")
     if is_streamed and isinstance(config, SamplingConfig):
         _print_pieces(generator, next(iter(prompts)), config, echo=echo, **limits)
         return
@@ -91,10 +92,8 @@ def _chat_prompt(generator: Generator, text: str, system: str | None) -> str:
     return generator.chat_prompt([*first, Message("user", text)])
 
 
-def _generation_config(
-    sampling: dict[str, Any], search: dict[str, Any], n_best: int
-) -> SamplingConfig | DecodingConfig:
-    """Return the sampling or search configuration of the options. Raises ConfigError on options without effect."""
+def _search_config(sampling: dict[str, Any], search: dict[str, Any], n_best: int) -> DecodingConfig | None:
+    """Return the configuration of a search, or None for sampling. Raises ConfigError on options without effect."""
     if "beam_size" in search:
         shared = {"min_length": sampling.pop("min_length", 0), "n_best": n_best, "allow_unk": False}
         options.refuse(sampling, "with --beam-size, which searches")
@@ -102,7 +101,7 @@ def _generation_config(
     options.refuse(search, "without --beam-size")
     if sampling.get("temperature") == 0:
         options.refuse({"seed": sampling.get("seed")}, "with --temperature 0, which is deterministic")
-    return parse(SamplingConfig, sampling, where="generate")
+    return None
 
 
 def _is_streamed(wanted: bool | None, *, is_single: bool, output: str, format_: options.TextFormat) -> bool:

@@ -45,8 +45,8 @@ class ValidationConfig(Config):
 class SplitConfig(ValidationConfig, Generic[_C]):
     """Corpora of a run that are read into memory."""
 
-    train: _C
-    """Training corpus."""
+    train: _C | None
+    """Training corpus; null for a run that was imported, which cannot be trained itself."""
     valid: _C | None = None
     """Validation corpus; by default a part of `train` is held out."""
     valid_size: int | None = Field(default=None, ge=1)
@@ -94,6 +94,8 @@ def read_splits(
     Examples with the same `group` are held out together. A training example with the same `content` as a held-out
     example is a leak. Raises DataError as `read` does, and if a set is empty or too little is left for training.
     """
+    if corpora.train is None:
+        raise missing_corpus_error()
     files = [corpus.path for corpus in (corpora.train, corpora.valid, corpora.test) if corpus is not None]
     for path in files:
         require_file(path)

@@ -154,7 +154,7 @@ class BeamSearch(Generic[M, S]):
         self._active = self._active.select(rows) if len(rows) else None
 
     def _candidates(self, active: _Sentences[M, S]) -> tuple[BeamCandidates, S]:
-        width = 2 * self._config.beam_size
+        width = (2 + len(self._config.end_tokens)) * self._config.beam_size  # some candidates are open
         tokens, lengths, config = active.hypotheses.tokens, active.lengths, self._config
         log_probs, tokens, state = next_tokens(
             self._model,

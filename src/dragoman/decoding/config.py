@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Field, PositiveInt, Strict, field_validator, model_validator
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, Strict, field_validator, model_validator
 
 from dragoman.config import Config, parse
 from dragoman.errors import ConfigError
@@ -25,6 +25,9 @@ DecodingMethod = Literal["beam_search", "mbr"]
 CutOff = Literal["last", "ranked", "ended"]
 Real = Annotated[float, Strict(False)]
 """Number, also as text, which YAML makes of `1e-2`."""
+EndTokens = Annotated[tuple[NonNegativeInt, ...], Strict(False), Field(max_length=64)]
+FILTERS = ("top_k", "top_p", "min_p", "typical_p")
+"""Options of sampling without effect on the most probable token."""
 
 
 class _StrictConfig(Config):
@@ -94,6 +97,7 @@ class DecodingConfig(_StrictConfig):
         description="outputs of a beam at their length limit: returned after finished ones (last), ranked with them "
         "(ranked), or ranked with an end symbol that costs nothing (ended)",
     )
+    end_tokens: EndTokens = Field(default=(), description="ids of tokens that end an output as the end symbol does")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -164,6 +168,7 @@ class SamplingConfig(_StrictConfig):
     min_length: int = Field(default=0, ge=0, le=MAX_LENGTH, description="fewest tokens of an output")
     allow_unk: bool = Field(default=False, description="allow the unknown symbol in outputs")
     seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the random numbers")
+    end_tokens: EndTokens = Field(default=(), description="ids of tokens that end an output as the end symbol does")
 
     @field_validator("top_p", "typical_p")
     @classmethod
@@ -183,7 +188,7 @@ class SamplingConfig(_StrictConfig):
                 f"{MIN_TEMPERATURE} or more"
             )
         if self.temperature == 0:
-            for name in ("top_k", "top_p", "min_p", "typical_p"):
+            for name in FILTERS:
                 if getattr(self, name) is not None:
                     raise ValueError(
                         f"{name} has no effect with temperature = 0, which takes the most probable token; remove "
@@ -213,6 +218,14 @@ def require_config(config: _C, *kinds: type[_C]) -> _C:
         names = " or ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"config = {config!r:.60} is no {names}. Give settings as keywords, or one of these objects.")
     return config
+
+
+def require_end_tokens(config: DecodingConfig | SamplingConfig, vocabulary: int) -> None:
+    """Raise ConfigError if an end token is not in a vocabulary of this size."""
+    if any(token >= vocabulary for token in config.end_tokens):
+        raise ConfigError(
+            f"end_tokens = {[*config.end_tokens]}: the vocabulary has the ids 0 to {vocabulary - 1}; choose among them"
+        )
 
 
 def require_options(options: Mapping[str, Any], known: Collection[str]) -> None:
@@ -248,4 +261,6 @@ def _replace_options(config: _C, given: dict[str, Any], where: str) -> _C:
     tree = config.model_dump() | given
     if tree.get("length_penalty_kind") != getattr(config, "length_penalty_kind", None):
         tree["length_penalty"] = given.get("length_penalty")  # an exponent belongs to its kind
+    if given.get("temperature") == 0:
+        tree |= {name: given.get(name) for name in FILTERS if name in tree}  # filters belong to random tokens
     return parse(type(config), tree, where=where)

@@ -15,7 +15,7 @@ from dragoman.array_types import Bool, Float, Int
 from dragoman.decoding.config import AVERAGE_LOG_PROB, CutOff, DecodingConfig, LengthPenalty, SamplingConfig
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep
-from dragoman.decoding.search_base import NEG_INF, ForcedTokens, RowBatch, next_tokens, suppressed_tokens
+from dragoman.decoding.search_base import NEG_INF, ForcedTokens, RowBatch, as_end_symbol, next_tokens, suppressed_tokens
 from dragoman.models.protocols import Backend, M, M_contra, Memory, S
 from dragoman.models.special_symbols import EOS, PAD
 
@@ -165,6 +165,7 @@ def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> 
             uniforms=[uniform_number(config.seed, output.start.key, len(output.tokens)) for output in outputs],
         )
         tokens, log_probs, state = model.sample(active.tokens[:, None], active.memory, active.state, step=step)
+        tokens = as_end_symbol(tokens, config.end_tokens)
         if rows := active.forced.rows(active.lengths):
             tokens, log_probs = tokens.copy(), log_probs.copy()
         for row, token in rows:

@@ -44,9 +44,9 @@ def sample_next(logits: RowLogits, step: SamplingStep, ops: Any) -> tuple[Int[An
     """
     logits = ops.float32(logits)
     normalizer = ops.log_normalizer(logits)
-    tokens = np.tile([*step.suppress_tokens, EOS], (len(logits), 1))
+    tokens = np.tile([*step.suppress_tokens, EOS, *step.config.end_tokens], (len(logits), 1))
     forbidden = np.ones(tokens.shape, dtype=np.bool_)
-    forbidden[:, -1] = step.too_short
+    forbidden[:, len(step.suppress_tokens) :] = step.too_short[:, None]
     possible = ops.fill(logits, ops.mask(logits, ops.array(tokens, logits), ops.array(forbidden, logits)), -math.inf)
     possible = filter_logits(possible, ops.array(step.context, logits), config=step.config, ops=ops)
     chosen = possible.argmax(-1) if step.config.temperature == 0 else invert_cdf(possible, step.uniforms, ops)

@@ -42,9 +42,14 @@ def _concat(part: Any, other: Any) -> Any:
     return part + other if isinstance(part, tuple) else part.concat(other)
 
 
-def suppressed_tokens(length: int, *, min_length: int, allow_unk: bool) -> list[int]:
+def suppressed_tokens(length: int, *, min_length: int, allow_unk: bool, end_tokens: Sequence[int] = ()) -> list[int]:
     """Return the symbols that may not follow a hypothesis of `length` tokens."""
-    return [PAD, BOS] + [UNK] * (not allow_unk) + [EOS] * (length < min_length)
+    return [PAD, BOS] + [UNK] * (not allow_unk) + [EOS, *end_tokens] * (length < min_length)
+
+
+def as_end_symbol(tokens: Int[np.ndarray, "..."], end_tokens: Sequence[int]) -> Int[np.ndarray, "..."]:
+    """Return the tokens with the end symbol in place of other tokens that end an output."""
+    return np.where(np.isin(tokens, end_tokens), EOS, tokens) if end_tokens else tokens
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,12 @@ def next_tokens(
 ) -> TopK[S]:
     """Return the `k` best next tokens of each hypothesis; `lengths` are the token counts of the hypotheses.
 
-    A forced token is the only possible one, with log-probability 0.
+    A forced token is the only possible one, with log-probability 0. Several of them may be the end symbol, with the
+    log-probabilities of different `config.end_tokens`, as in transformers.
     """
     own = lengths - forced.lengths
     log_probs, ids, after = _free_tokens(model, tokens, memory, state, k=k, lengths=own, config=config)
+    ids = as_end_symbol(ids, config.end_tokens)
     rows = forced.rows(lengths)
     if rows:
         log_probs, ids = log_probs.copy(), ids.copy()
@@ -107,11 +114,12 @@ def _free_tokens(
     if config.renormalize and least and int(lengths.min()) < least:
         return _renormalized_tokens(model, tokens, memory, state, k=k, lengths=lengths, config=config)
     longest = int(lengths.max()) if least else 0
-    suppressed = suppressed_tokens(longest, min_length=least, allow_unk=config.allow_unk)
+    ends = config.end_tokens
+    suppressed = suppressed_tokens(longest, min_length=least, allow_unk=config.allow_unk, end_tokens=ends)
     if longest < least or lengths.min() >= least:
         return model.top_k(tokens, memory, state, k=k, suppress_tokens=suppressed)
-    log_probs, ids, state = model.top_k(tokens, memory, state, k=k + 1, suppress_tokens=suppressed)
-    too_short = (lengths < least)[:, None, None] & (ids == EOS)
+    log_probs, ids, state = model.top_k(tokens, memory, state, k=k + 1 + len(ends), suppress_tokens=suppressed)
+    too_short = (lengths < least)[:, None, None] & (as_end_symbol(ids, ends) == EOS)
     order = np.argsort(too_short, axis=-1, kind="stable")[..., :k]
     log_probs = np.where(too_short, NEG_INF, log_probs)
     return np.take_along_axis(log_probs, order, axis=-1), np.take_along_axis(ids, order, axis=-1), state
@@ -130,7 +138,7 @@ def _renormalized_tokens(
     """Return the best next tokens; those of short hypotheses divide the probability of the end symbol among them."""
     log_probs, ids, state = model.top_k(tokens, memory, state, k=_WHOLE)
     is_short = (lengths < config.min_length)[:, None, None]
-    ends = (ids == EOS) & is_short
+    ends = (as_end_symbol(ids, config.end_tokens) == EOS) & is_short
     others = np.where(ends, NEG_INF, log_probs).astype(np.float64)
     total = np.exp(others).sum(axis=-1, keepdims=True)
     normalizer = np.log(np.where(is_short & (total > 0), total, 1.0))

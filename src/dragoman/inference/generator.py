@@ -13,6 +13,7 @@ from dragoman.decoding.config import (
     SamplingConfig,
     replace_options,
     require_config,
+    require_end_tokens,
     require_options,
 )
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
@@ -93,7 +94,8 @@ class Generator:
     A model of running text continues a prompt; one of `pairs` (prompt and continuation) answers it. The model attends
     to at most `context` tokens; of longer texts the oldest are dropped, as described in
     `backends.sliding_context_backend`. The result for a prompt does not depend on other prompts: exactly with the CPU
-    library, and up to rounding with PyTorch.
+    library, and up to rounding with PyTorch. Options that a call leaves out are those of `config`, for a trained or
+    imported run the generation section of its configuration; its `end_tokens` end the outputs of every call.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Generator:
         template: ChatTemplate | None = None,
         prompt_format: PromptFormat = _PLAIN_PROMPT,
         batch_tokens: int = BATCH_TOKENS,
+        config: SamplingConfig = _DEFAULT_CONFIG,
     ) -> None:
         """`batch_tokens` bounds the tokens of prompts and outputs in a batch.
 
@@ -126,6 +129,7 @@ class Generator:
         self.template = template
         self.prompt_format = prompt_format
         self.batch_tokens = batch_tokens
+        self.config = config
         self._sliding = SlidingContext(self.backend, context=context)
         self._samples = RequestRunner(self._sliding, batch_tokens=batch_tokens)
         self._searches = RequestRunner(self.backend, batch_tokens=batch_tokens)
@@ -136,19 +140,19 @@ class Generator:
 
     @overload
     def generate(  # type: ignore[overload-overlap]  # a string is an iterable of strings, too
-        self, prompts: str, config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
+        self, prompts: str, config: GenerationConfig | None = ..., **options: Unpack[GenerationOptions]
     ) -> Completion: ...
 
     @overload
     def generate(
-        self, prompts: Iterable[str], config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
+        self, prompts: Iterable[str], config: GenerationConfig | None = ..., **options: Unpack[GenerationOptions]
     ) -> list[Completion]: ...
 
     @one_warning_per_problem()
     def generate(
         self,
         prompts: str | Iterable[str],
-        config: GenerationConfig = _DEFAULT_CONFIG,
+        config: GenerationConfig | None = None,
         **options: Unpack[GenerationOptions],
     ) -> Completion | list[Completion]:
         """Return one completion for a prompt, or for each in a list, sampled or (with a `DecodingConfig`) searched for.
@@ -162,18 +166,18 @@ class Generator:
 
     @overload
     async def generate_async(  # type: ignore[overload-overlap]
-        self, prompts: str, config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
+        self, prompts: str, config: GenerationConfig | None = ..., **options: Unpack[GenerationOptions]
     ) -> Completion: ...
 
     @overload
     async def generate_async(
-        self, prompts: Iterable[str], config: GenerationConfig = ..., **options: Unpack[GenerationOptions]
+        self, prompts: Iterable[str], config: GenerationConfig | None = ..., **options: Unpack[GenerationOptions]
     ) -> list[Completion]: ...
 
     async def generate_async(
         self,
         prompts: str | Iterable[str],
-        config: GenerationConfig = _DEFAULT_CONFIG,
+        config: GenerationConfig | None = None,
         **options: Unpack[GenerationOptions],
     ) -> Completion | list[Completion]:
         """Generate as `generate` does, in one running batch with all other concurrent calls, which take turns.
@@ -185,8 +189,8 @@ class Generator:
         found = await self._runner(call.config).run_async(call.requests)
         return _best(await run_in_thread(self._completions, call, found), prompts)
 
-    def _read(self, prompts: str | Iterable[str], config: GenerationConfig, options: GenerationOptions) -> _Call:
-        config, limits = self._read_options(config, options)
+    def _read(self, prompts: str | Iterable[str], config: GenerationConfig | None, options: GenerationOptions) -> _Call:
+        config, limits = self._read_options(self.config if config is None else config, options)
         return self._prepare(one_or_more_texts(prompts, name="prompts"), config, limits)
 
     def _read_options(
@@ -204,14 +208,21 @@ class Generator:
         limits = Limits(given.pop("max_new_tokens", MAX_NEW_TOKENS), stop, num_samples)
         if given and isinstance(config, DecodingConfig):
             raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
-        config = replace_options(config, given)
+        config = self._with_end_tokens(replace_options(config, given))
         return config, self._check_limits(limits, config)
+
+    def _with_end_tokens(self, config: _G) -> _G:
+        """Return the configuration with the end tokens of the model. Raises ConfigError if the vocabulary lacks one."""
+        ends = tuple(dict.fromkeys((*config.end_tokens, *self.config.end_tokens)))
+        config = config if ends == config.end_tokens else config.model_copy(update={"end_tokens": ends})
+        require_end_tokens(config, len(self.tokenizer.target))
+        return config
 
     @one_warning_per_problem()
     def generate_n_best(
         self,
         prompts: Iterable[str],
-        config: GenerationConfig = _DEFAULT_CONFIG,
+        config: GenerationConfig | None = None,
         *,
         num_samples: int = 1,
         first: int = 0,
@@ -224,6 +235,7 @@ class Generator:
         `max_new_tokens`, and its stop strings cut the hypotheses found.
         """
         others = ("num_samples", "first")
+        config = self.config if config is None else config
         config, limits = self._read_options(config, options, num_samples=num_samples, others=others)
         return self._complete(text_list(prompts, name="prompts"), config, limits, first=first)
 
@@ -255,7 +267,7 @@ class Generator:
     def generate_stream(
         self,
         prompts: Iterable[str],
-        config: GenerationConfig = _DEFAULT_CONFIG,
+        config: GenerationConfig | None = None,
         *,
         num_samples: int = 1,
         chunk: int = _STREAM_CHUNK,
@@ -263,20 +275,21 @@ class Generator:
     ) -> Iterator[list[Completion]]:
         """Yield what `generate_n_best` returns, for any number of prompts in the memory of `chunk` of them."""
         others = ("num_samples", "chunk")
+        config = self.config if config is None else config
         config, limits = self._read_options(config, options, num_samples=num_samples, others=others)
         chunks = number_chunks(prompts, size=chunk, first=0, name="prompts", check=check_text)
         return (one for first, some in chunks for one in self._complete(some, config, limits, first=first))
 
     def stream_text(
-        self, prompt: str, config: SamplingConfig = _DEFAULT_CONFIG, **options: Unpack[GenerationOptions]
+        self, prompt: str, config: SamplingConfig | None = None, **options: Unpack[GenerationOptions]
     ) -> Iterator[str]:
         """Yield the text that `generate` returns for one prompt, in pieces, as soon as they are certain."""
-        config, limits = self._read_options(config, options)
+        config, limits = self._read_options(self.config if config is None else config, options)
         [read] = self._read_prompts(text_list([prompt], name="prompts"), config, limits)
         return self._stream(read, config, limits)
 
     async def stream_text_async(
-        self, prompt: str, config: SamplingConfig = _DEFAULT_CONFIG, **options: Unpack[GenerationOptions]
+        self, prompt: str, config: SamplingConfig | None = None, **options: Unpack[GenerationOptions]
     ) -> AsyncIterator[str]:
         """Yield the pieces of `stream_text` while other coroutines run."""
         pieces = self.stream_text(prompt, config, **options)
@@ -298,7 +311,7 @@ class Generator:
     def chat(
         self,
         messages: Sequence[Message | MessageDict],
-        config: GenerationConfig = _DEFAULT_CONFIG,
+        config: GenerationConfig | None = None,
         **options: Unpack[GenerationOptions],
     ) -> Completion:
         """Return the assistant's answer to a conversation, by the chat template of the model.
@@ -313,7 +326,7 @@ class Generator:
     async def chat_async(
         self,
         messages: Sequence[Message | MessageDict],
-        config: GenerationConfig = _DEFAULT_CONFIG,
+        config: GenerationConfig | None = None,
         **options: Unpack[GenerationOptions],
     ) -> Completion:
         """Answer as `chat` does, in one running batch with all other concurrent calls."""

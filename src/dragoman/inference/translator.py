@@ -15,6 +15,7 @@ from dragoman.decoding.config import (
     SamplingConfig,
     replace_options,
     require_config,
+    require_end_tokens,
     require_options,
 )
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_forced
@@ -370,7 +371,9 @@ class Translator:
         return check_source_features(texts, source_features, first_line, needs_source_features=needed)
 
     def _choose_config(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:
-        return replace_options(require_config(self.config if config is None else config, DecodingConfig), options)
+        config = replace_options(require_config(self.config if config is None else config, DecodingConfig), options)
+        require_end_tokens(config, len(self.tokenizer.target))
+        return config
 
     def _choose_penalty(self, penalty: LengthPenalty | None) -> LengthPenalty:
         if penalty is not None and not isinstance(penalty, LengthPenalty):
@@ -426,21 +429,28 @@ class Translator:
 
 
 def sample_translations(
-    translator: Translator, texts: Iterable[str], config: SamplingConfig, *, chunk: int = STREAM_CHUNK
+    translator: Translator,
+    texts: Iterable[str],
+    config: SamplingConfig,
+    *,
+    chunk: int = STREAM_CHUNK,
+    **languages: Unpack[LanguageOptions],
 ) -> Iterator[str]:
     """Yield one sampled translation of each text, in the memory of `chunk` of them: more varied than those of a search.
 
     A translation depends on the seed and on the number of the text only. It is empty for an empty text, for one longer
-    than the model reads at once, and where the output did not end within its limit.
+    than the model reads at once, and where the output did not end within its limit. Languages are those of `translate`.
     """
-    for first, some in number_chunks(texts, size=chunk, first=0):
-        yield from _sample_chunk(translator, some, config, first=first)
+    direction = translator.tokenizer.prefixes.resolve(**languages)
+    chunks = number_chunks(texts, size=chunk, first=0)
+    return (one for first, some in chunks for one in _sample_chunk(translator, some, config, direction, first=first))
 
 
-def _sample_chunk(translator: Translator, texts: Sequence[str], config: SamplingConfig, *, first: int) -> list[str]:
+def _sample_chunk(
+    translator: Translator, texts: Sequence[str], config: SamplingConfig, direction: Direction, *, first: int
+) -> list[str]:
     decoding = translator.config.model_copy(update={"min_length": 0})
     most = (translator.backend.max_length or decoding.max_length + 1) - 1
-    direction = translator.tokenizer.prefixes.resolve()
     forced = direction.target
     requests = {
         row: Request(

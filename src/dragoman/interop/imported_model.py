@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from dragoman.config_errors import describe_rule
+from dragoman.data.datasets.qa import WindowConfig
 from dragoman.data.shortlist import Shortlist
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
@@ -24,13 +25,20 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Enco
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
-from dragoman.models.task_heads import SentenceEmbeddingConfig
+from dragoman.models.task_heads import (
+    ModelWithHead,
+    SentenceEmbeddingConfig,
+    SequenceHeadConfig,
+    SpanHeadConfig,
+    build_head,
+)
 from dragoman.models.weight_initialization import without_numbers
 from dragoman.models.weight_quantization import ComputeType
 from dragoman.models.weight_storage import parameter_shapes
 
-ImportedTask = Literal["translation", "language_modeling", "masked_lm"]
+ImportedTask = Literal["translation", "language_modeling", "masked_lm", "classification", "question_answering"]
 """Task of an imported model, by which a run folder is used."""
+HeadConfig = SequenceHeadConfig | SpanHeadConfig
 NetworkConfig = EncoderDecoderConfig | RecurrentConfig | DecoderOnlyConfig | EncoderOnlyConfig
 
 
@@ -103,6 +111,12 @@ class ImportedModel:
     """Sampling of a language model."""
     sentence_embedding: SentenceEmbeddingConfig = field(default_factory=SentenceEmbeddingConfig)
     """Vector of a text by a masked language model."""
+    head: HeadConfig | None = None
+    """Head of a classifier or question answerer."""
+    labels: tuple[str, ...] = ()
+    """Names of the labels of a classifier, by their ids."""
+    windows: WindowConfig = field(default_factory=WindowConfig)
+    """Windows of question and context of a question answerer."""
     chat_template: Mapping[str, Any] | None = None
     """Settings of a chat template, as `config.yaml` holds them."""
     shortlist: Shortlist | None = None
@@ -125,6 +139,7 @@ class ExportedModel:
     tokenizer: Tokenizer
     max_length: int
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    head: HeadConfig | None = None
     origin: Origin | None = None
     """Origin of an imported model, without files; None for a model trained here."""
     chat_template: Mapping[str, Any] | None = None
@@ -149,10 +164,17 @@ def parse_encoder_decoder(tree: Mapping[str, Any], *, where: str) -> EncoderDeco
         raise DataError(f"{where}: its settings give no network: {key} {describe_rule(found)}.") from error
 
 
-def build_network(network: NetworkConfig, *, source_vocabulary: int, target_vocabulary: int) -> nn.Module:
+def build_network(
+    network: NetworkConfig,
+    *,
+    source_vocabulary: int,
+    target_vocabulary: int,
+    head: HeadConfig | None = None,
+    num_labels: int = 0,
+) -> nn.Module:
     """Build a network with new weights; one without an encoder of its own uses the target vocabulary.
 
-    The vocabulary of a masked language model includes its mask symbol.
+    The vocabulary of an encoder-only network, which may have a head, includes its mask symbol.
     """
     sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
     match network:
@@ -163,13 +185,15 @@ def build_network(network: NetworkConfig, *, source_vocabulary: int, target_voca
         case DecoderOnlyConfig():
             return build_decoder_only(network, vocabulary=target_vocabulary)
         case EncoderOnlyConfig():
-            return build_encoder_only(network, vocabulary=target_vocabulary)
+            encoder = build_encoder_only(network, vocabulary=target_vocabulary)
+            if head is None:
+                return encoder
+            return ModelWithHead(encoder, build_head(head, d_model=network.d_model, num_labels=num_labels))
         case _:
             assert_never(network)
 
 
-def network_shapes(network: NetworkConfig, *, source_vocabulary: int, target_vocabulary: int) -> Shapes:
-    """Return name and shape of every parameter of a network, which is built without numbers."""
+def network_shapes(network: NetworkConfig, **options: Any) -> Shapes:
+    """Return name and shape of every parameter of a network, which `build_network` builds without numbers."""
     with without_numbers():
-        built = build_network(network, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
-    return parameter_shapes(built)
+        return parameter_shapes(build_network(network, **options))

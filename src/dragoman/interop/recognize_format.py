@@ -71,7 +71,12 @@ PARTNERS: Mapping[str, Partner] = {
         files=argos_package.FILES,
     ),
     "ctranslate2": Partner(
-        "folder of CTranslate2", is_ctranslate2, read_model.read, write_model.write, files=read_model.FILES
+        "folder of CTranslate2",
+        is_ctranslate2,
+        read_model.read,
+        write_model.write,
+        reads_languages=True,
+        files=read_model.FILES,
     ),
     "fairseq": Partner(
         "fairseq checkpoint next to its dictionaries",
@@ -88,6 +93,7 @@ PARTNERS: Mapping[str, Partner] = {
         marian.read,
         marian.write,
         has_shortlists=True,
+        reads_languages=True,
         files=marian.FILES,
     ),
     "onnx": Partner("graphs of ONNX", lambda _: False, None, onnx.write, has_shortlists=True, is_run=True),

@@ -12,6 +12,7 @@ from dragoman.errors import DataError
 from dragoman.interop.imported_model import ImportedModel, NetworkConfig, build_network
 from dragoman.models.config import DecoderOnlyConfig, EncoderOnlyConfig
 from dragoman.models.special_symbols import BOS, EOS
+from dragoman.models.task_heads import ModelWithHead, SpanHead
 from dragoman.models.weight_storage import set_weights
 
 _LENGTHS = ((3, 5), (11, 7), (17, 13))
@@ -28,7 +29,7 @@ class LogitsCheck:
     """Greatest difference of two logits."""
     positions: int
     same_best: int
-    """Positions with the same most probable token."""
+    """Positions with the same most probable token; of a head, with the same label, start or end."""
 
     def describe(self) -> str:
         """Return the result in words."""
@@ -81,6 +82,8 @@ def loaded_network(model: ImportedModel) -> nn.Module:
         model.network,
         source_vocabulary=len(model.tokenizer.source),
         target_vocabulary=len(model.tokenizer.target) + masks,
+        head=model.head,
+        num_labels=len(model.labels),
     )
     set_weights(network, {name: torch.from_numpy(array) for name, array in model.weights.items()})
     return network.eval()
@@ -89,10 +92,14 @@ def loaded_network(model: ImportedModel) -> nn.Module:
 @torch.inference_mode()
 def forward(
     network: Any, config: NetworkConfig, source: list[int], target: list[int]
-) -> Float32[np.ndarray, "target vocabulary"]:
-    """Return the logits after each token of a target."""
+) -> Float32[np.ndarray, "rows logits"]:
+    """Return the logits after each token of a target, or of a head: of the labels, or of starts and ends."""
     tokens, length = torch.tensor([target]), torch.tensor([len(target)])
     match config:
+        case EncoderOnlyConfig() if isinstance(network, ModelWithHead):
+            if isinstance(network.head, SpanHead):  # segments, and so the places of answers, are those of one text
+                return network.head.output(network.backbone.hidden(tokens, length))[0].T.numpy()
+            return network(tokens, length).numpy()
         case DecoderOnlyConfig():
             hidden = network.hidden(tokens)
         case EncoderOnlyConfig():

@@ -7,7 +7,7 @@ without a symbol gets an added row.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, final
 
@@ -45,6 +45,8 @@ class VocabularyOrder:
     eos: int | None = None
     mask: int | None = None
     """Mask symbol, which plays no other role."""
+    ends: tuple[int, ...] = field(default=(), kw_only=True)
+    """Symbols that end an output as `eos` does. They keep a place of their own; padding and begin symbol are copies."""
 
     def __post_init__(self) -> None:
         if not 0 < self.size <= MAX_VOCABULARY:
@@ -58,6 +60,11 @@ class VocabularyOrder:
                     f"The {role} symbol has the id {shorten(index)}, and the vocabulary has {self.size:,} symbols. "
                     "Check the configuration of the model."
                 )
+        if any(not 0 <= index < self.size for index in self.ends):
+            raise DataError(
+                f"The end symbols have the ids {shorten(self.ends)}, and the vocabulary has {self.size:,} symbols. "
+                "Check the configuration of the model."
+            )
         if self.mask is not None and self.mask in self.special:
             raise DataError(f"The mask symbol {self.mask} has another role too. Check the configuration of the model.")
 
@@ -75,7 +82,8 @@ class VocabularyOrder:
         """Foreign id of each of our ids; `ADDED` for an added row."""
         head = np.array([ADDED if index is None else index for index in self.special])
         tail = np.array([] if self.mask is None else [self.mask], dtype=np.int64)
-        return np.concatenate([head, np.setdiff1d(np.arange(self.size), [*head, *tail]), tail])
+        moved = np.setdiff1d([*head, *tail], self.ends)
+        return np.concatenate([head, np.setdiff1d(np.arange(self.size), moved), tail])
 
     @cached_property
     def our_ids(self) -> Int[np.ndarray, " theirs"]:
@@ -89,7 +97,8 @@ class VocabularyOrder:
     def silent_ids(self) -> frozenset[int]:
         """Our ids that are never predicted: added rows, and all copies of a symbol but the last one."""
         special = self.special
-        return frozenset(place for place, index in enumerate(special) if index is None or index in special[place + 1 :])
+        later = [{*special[place + 1 :], *self.ends} for place in range(len(special))]
+        return frozenset(place for place, index in enumerate(special) if index is None or index in later[place])
 
     @property
     def needs_output_bias(self) -> bool:
@@ -117,18 +126,18 @@ class VocabularyOrder:
         for place in () if is_output_bias else sorted(self.silent_ids):
             index = self.foreign_ids[place]
             if index != ADDED and not np.array_equal(table[place], found[index]):
-                other = ROLES[self.our_ids[index]]
+                other = ROLES[self.our_ids[index]] if self.our_ids[index] < len(ROLES) else "end"
                 raise ConfigError(
                     f"The symbols {ROLES[place]} and {other} have different embeddings since a training here, and are "
                     "one symbol in the other program. Export the model to another format."
                 )
         return found
 
-    def to_json(self) -> dict[str, int | None]:
+    def to_json(self) -> dict[str, Any]:
         """Return the record of the order."""
-        return asdict(self)
+        return asdict(self) | {"ends": list(self.ends)}
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> "VocabularyOrder":
         """Return the order of a record, whose types were checked."""
-        return cls(tree["size"], *(tree[role] for role in (*ROLES, "mask")))
+        return cls(tree["size"], *(tree[role] for role in (*ROLES, "mask")), ends=tuple(tree.get("ends", ())))

@@ -1,14 +1,15 @@
 r"""Task heads: sequence classification, token classification and extractive question answering.
 
 A head is a linear map $W h + b$ of hidden states. Sequence classification pools them first: the state of the first
-token (BERT; Devlin et al., 2019, optionally with its pooler $\tanh(W h + b)$), the mean, or the state of the last
-token, the only one that has attended to the whole text in a decoder (Radford et al., 2018).
+token (BERT; Devlin et al., 2019, optionally with its pooler $\tanh(W h + b)$ or, as in DistilBERT, with a ReLU), the
+mean, or the state of the last token, the only one that has attended to the whole text in a decoder (Radford et al.,
+2018).
 """
 
-from typing import Any, Literal, NamedTuple, Protocol, assert_never, final, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, assert_never, final, runtime_checkable
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from dragoman.array_types import Bool, Float, Int, Lengths, Tokens
@@ -29,8 +30,15 @@ class SequenceHeadConfig(Config):
     pooling: Pooling = Field(
         default="first", description="pooled state: of the first token, the mean, or of the last token"
     )
-    dense: bool = Field(default=False, description="add a layer with tanh before the labels, as in BERT")
+    dense: bool = Field(default=False, description="add a layer before the labels, as in BERT")
+    activation: Literal["tanh", "relu"] = Field(default="tanh", description="activation of this layer")
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0, description="on the pooled state")
+
+    @model_validator(mode="after")
+    def _check_activation(self) -> Self:
+        if self.activation != "tanh" and not self.dense:
+            raise ValueError(f"activation = {self.activation} has no effect without dense. Set dense, or leave it out.")
+        return self
 
 
 class TokenHeadConfig(Config):
@@ -81,9 +89,19 @@ def answer_mask(lengths: Lengths, segments: Int[Tensor, "batch positions"]) -> B
 class SequenceHead(nn.Module):
     """Label logits of a text."""
 
-    def __init__(self, *, d_model: int, num_labels: int, pooling: Pooling, dense: bool, dropout: float) -> None:
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        num_labels: int,
+        pooling: Pooling,
+        dense: bool,
+        dropout: float,
+        activation: Literal["tanh", "relu"] = "tanh",
+    ) -> None:
         super().__init__()
         self.pooling: Pooling = pooling
+        self.activation = torch.tanh if activation == "tanh" else torch.relu
         self.dense = _linear(d_model, d_model) if dense else None
         self.dropout = Dropout(dropout)
         self.output = _linear(d_model, num_labels)
@@ -94,7 +112,7 @@ class SequenceHead(nn.Module):
         del segments
         x = pool_hidden(hidden, lengths, self.pooling)
         if self.dense is not None:
-            x = self.dense(x).tanh()
+            x = self.activation(self.dense(x))
         return self.output(self.dropout(x))
 
 
@@ -144,8 +162,8 @@ Head = SequenceHead | TokenHead | SpanHead
 def build_head(config: SequenceHeadConfig | TokenHeadConfig | SpanHeadConfig, *, d_model: int, num_labels: int) -> Head:
     """Build a head with new weights from the ambient generator."""
     match config:
-        case SequenceHeadConfig(pooling=pooling, dense=dense, dropout=dropout):
-            return SequenceHead(d_model=d_model, num_labels=num_labels, pooling=pooling, dense=dense, dropout=dropout)
+        case SequenceHeadConfig():
+            return SequenceHead(d_model=d_model, num_labels=num_labels, **config.model_dump())
         case TokenHeadConfig(dropout=dropout):
             return TokenHead(d_model=d_model, num_labels=num_labels, dropout=dropout)
         case SpanHeadConfig(dropout=dropout):

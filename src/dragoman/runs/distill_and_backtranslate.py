@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import tee
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError, RunError
 from dragoman.inference.translation_result import TranslationWarning
-from dragoman.inference.translator import Translator
+from dragoman.inference.translator import LanguageOptions, Translator
 from dragoman.runs.folder import RunFolder
 
 SOURCE, TARGET, ORIGIN = "source.txt", "target.txt", "origin.json"
@@ -53,13 +53,18 @@ def write_backtranslated(
     return _write_pairs(out, zip(sources, kept, strict=True), origin | {"tag": tag})
 
 
-def beam_search_rewriter(translator: Translator, config: DecodingConfig) -> Rewriter:
-    """Return a function to the best translation of each text, or to an empty text if it is unfinished."""
+def beam_search_rewriter(
+    translator: Translator, config: DecodingConfig, **languages: Unpack[LanguageOptions]
+) -> Rewriter:
+    """Return a function to the best translation of each text, or to an empty text if it is unfinished.
+
+    Languages are those of `Translator.translate`.
+    """
 
     def rewrite(texts: Iterable[str]) -> Iterator[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TranslationWarning)
-            for best, *_ in translator.translate_stream(texts, config):
+            for best, *_ in translator.translate_stream(texts, config, **languages):
                 yield best.text if best.hypothesis.finished else ""
 
     return rewrite

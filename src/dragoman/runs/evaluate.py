@@ -11,7 +11,7 @@ from dragoman.config import Config
 from dragoman.data.readers.line_reader import read_lines
 from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.readers.recognize_format import recognize_pairs
-from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.data.tokenizers import Direction, LanguageTokenizer
 from dragoman.errors import ConfigError
 from dragoman.evaluation import (
     Bleu,
@@ -26,7 +26,7 @@ from dragoman.evaluation import (
 )
 from dragoman.evaluation.error_analysis import ErrorAnalysis, analyze_errors
 from dragoman.inference.length_batches import text_list
-from dragoman.inference.translator import DecodingOptions, LanguageOptions, Translator
+from dragoman.inference.translator import DecodingOptions, LanguageOptions, TranslationOptions, Translator
 from dragoman.interpret.attention_recorder import ForwardPass, record_pairs
 from dragoman.interpret.report.serialization import SentencePasses
 from dragoman.runs.load import load
@@ -123,17 +123,19 @@ def analyse_run(
     sources: Sequence[str],
     references: Sequence[str],
     frequencies: Mapping[str, int] | None,
-    beam: int | None,
     worst: int,
+    options: TranslationOptions,
 ) -> SystemAnalysis:
-    """Translate the sources and analyze the outputs, with the attention of the `worst` sentences."""
-    found = [best for best, *_ in translator.translate(sources, beam_size=beam)]
+    """Translate the sources with these options and analyze the outputs, with the attention of the `worst` sentences."""
+    found = [best for best, *_ in translator.translate(sources, **options)]
+    languages = options.get("source_language"), options.get("target_language")
+    direction = translator.tokenizer.prefixes.resolve(*languages)
     outputs = [one.text for one in found]
     analysis = analyze_errors(
         name, outputs, sources=sources, references=references, frequencies=frequencies, worst=worst
     )
     passes = {
-        bad.index: _record_attention(translator, bad.source, list(found[bad.index].hypothesis.tokens))
+        bad.index: _record_attention(translator, direction, bad.source, list(found[bad.index].hypothesis.tokens))
         for bad in analysis.worst
         if bad.source.strip() and len(translator.tokenizer.source.encode(bad.source)) <= translator.max_segment_length
     }
@@ -141,10 +143,10 @@ def analyse_run(
 
 
 def _record_attention(
-    translator: Translator, source: str, output: list[int]
+    translator: Translator, direction: Direction, source: str, output: list[int]
 ) -> tuple[list[str], list[str], ForwardPass]:
     tokenizer = translator.tokenizer
-    ids = tokenizer.source.encode(source)
+    [ids] = direction.encode_sources(tokenizer.source, [source])
     (passed,) = record_pairs(translator.model, [ids], [output])
     return _display_tokens(tokenizer.source, passed.source), _display_tokens(tokenizer.target, passed.target), passed
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from dragoman.data.shortlist import Shortlist
 from dragoman.errors import ConfigError
@@ -13,7 +13,16 @@ from dragoman.models.weight_quantization import ComputeType, dequantize_weights,
 from dragoman.models.weight_storage import parameter_shapes
 from dragoman.profiling.memory_and_time_estimate import build_meta_model
 from dragoman.runs.folder import RunFolder
-from dragoman.tasks.config import Experiment, LanguageModelingConfig, MaskedLMConfig, TranslationConfig
+from dragoman.tasks.config import (
+    ClassificationConfig,
+    Experiment,
+    LanguageModelingConfig,
+    MaskedLMConfig,
+    QuestionAnsweringConfig,
+    TranslationConfig,
+)
+
+_Exported = TranslationConfig | LanguageModelingConfig | MaskedLMConfig | ClassificationConfig | QuestionAnsweringConfig
 
 
 def write_format(
@@ -37,7 +46,7 @@ def write_format(
     """
     write = require_format(format_name, writes=True).write
     assert write is not None, "checked"
-    if not isinstance(experiment, TranslationConfig | LanguageModelingConfig | MaskedLMConfig):
+    if not isinstance(experiment, _Exported):
         raise ConfigError(
             f"{folder.path}: is a run of task {experiment.task}, which no format of other programs holds. Export it "
             "without --format."
@@ -53,6 +62,7 @@ def write_format(
         weights=dequantize_weights(load_arrays(folder.weights, shapes)),
         tokenizer=folder.read_tokenizer(),
         max_length=_max_length(experiment),
+        head=getattr(experiment, "head", None),
         origin=read_origin(folder),
         chat_template=None if template is None else template.model_dump(mode="json"),
         shortlist=Shortlist.load(folder.shortlist) if shortlist is None and folder.shortlist.exists() else shortlist,
@@ -65,10 +75,18 @@ def write_format(
     return write(model, out)
 
 
-def _max_length(experiment: TranslationConfig | LanguageModelingConfig | MaskedLMConfig) -> int:
-    if isinstance(experiment, TranslationConfig):
-        return max(experiment.data.max_source_length, experiment.data.max_target_length) + 1
-    return experiment.data.context_length
+def _max_length(experiment: _Exported) -> int:
+    match experiment:
+        case TranslationConfig():
+            return max(experiment.data.max_source_length, experiment.data.max_target_length) + 1
+        case ClassificationConfig():
+            return experiment.data.max_length
+        case QuestionAnsweringConfig():
+            return experiment.data.windows.max_length
+        case LanguageModelingConfig() | MaskedLMConfig():
+            return experiment.data.context_length
+        case _:
+            assert_never(experiment)
 
 
 def read_origin(folder: RunFolder) -> Origin | None:

@@ -12,8 +12,10 @@ import torch
 from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.checksums import to_checked_json
 from dragoman.config_trees import Tree
+from dragoman.data.datasets.labeled import Labels
 from dragoman.data.fingerprints import file_fingerprint
 from dragoman.errors import ConfigError, TextWarning
+from dragoman.inference.classifier_and_tagger import Classifier
 from dragoman.inference.generator import Generator
 from dragoman.inference.translator import Translator
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, NetworkConfig, network_shapes
@@ -67,7 +69,7 @@ class ImportResult:
     logits: LogitsCheck | None
     """Comparison with the other program; None where it is not installed."""
     sample: tuple[str, str] | None
-    """A text and its translation or continuation; None for a model without inference of its own."""
+    """A text and its translation, continuation or label; None for a model whose output is no text."""
     notes: tuple[str, ...]
 
     def describe(self) -> str:
@@ -141,6 +143,10 @@ def import_files(
     check_languages(partner, options, where=str(path))
     assert partner.read is not None, "recognized formats are read"
     model = partner.read(path, options)
+    if model.task != "translation" and (options.source_language, options.target_language) != (None, None):
+        raise ConfigError(
+            f"{path}: is no translation model, and has no languages. Leave --source-language and --target-language out."
+        )
     if published is not None and model.origin.license is None:
         model = replace(model, origin=replace(model.origin, license=published.license))
     experiment = parse_experiment(_settings(model), where=str(path))
@@ -186,11 +192,18 @@ def _settings(model: ImportedModel) -> Tree:
             pooled = model.sentence_embedding.model_dump(mode="json")
             data = {"train": None, "context_length": model.max_length}
             return {**tree, "data": data, "sentence_embedding": pooled}
+        case "classification" | "question_answering":
+            assert model.head is not None, "a model of this task has a head"
+            limits: Tree = {"max_length": model.max_length}
+            if model.task == "question_answering":
+                limits = {"windows": model.windows.model_dump(mode="json")}
+            return {**tree, "data": {"train": None, **limits}, "head": model.head.model_dump(mode="json")}
 
 
 def _check_weights(model: ImportedModel, *, where: str) -> None:
     """Raise RunError if weights are not those of the network, or not finite."""
-    expected = network_shapes(model.network, **_vocabularies(model.network, model))
+    sizes = _vocabularies(model.network, model)
+    expected = network_shapes(model.network, **sizes, head=model.head, num_labels=len(model.labels))
     check_shapes({name: array.shape for name, array in model.weights.items()}, expected, where=where)
     check_values(model.weights, where=where)
 
@@ -206,6 +219,8 @@ def _write_model(folder: RunFolder, model: ImportedModel, experiment: Experiment
     folder.write_config(experiment)
     model.tokenizer.save(folder.tokenizer)
     save_arrays(folder.weights, dict(model.weights))
+    if model.labels:
+        Labels(model.labels).save(folder.labels)
     if model.shortlist is not None:
         model.shortlist.save(folder.shortlist)
     facts = collect_environment(device=torch.device("cpu"), seed=0, tokenizer=model.tokenizer, corpora={})
@@ -213,9 +228,8 @@ def _write_model(folder: RunFolder, model: ImportedModel, experiment: Experiment
 
 
 def _sample(folder: RunFolder) -> tuple[str, str] | None:
-    """Translate or continue a text with the model of a folder."""
-    task = folder.read_config().task
-    if task == "masked_lm":
+    """Translate, continue or classify a text with the model of a folder."""
+    if folder.read_config().task in ("masked_lm", "question_answering"):
         return None
     loaded: Any = load(folder.path, device="cpu")
     with warnings.catch_warnings():
@@ -224,6 +238,8 @@ def _sample(folder: RunFolder) -> tuple[str, str] | None:
             case Translator():
                 languages: Any = loaded.tokenizer.prefixes.example()
                 return SAMPLE_TEXT, loaded.translate(SAMPLE_TEXT, max_length=SAMPLE_TOKENS, **languages).text
+            case Classifier():
+                return SAMPLE_TEXT, loaded.classify(SAMPLE_TEXT).label
             case Generator():
                 return SAMPLE_TEXT, loaded.generate(SAMPLE_TEXT, max_new_tokens=SAMPLE_TOKENS, temperature=0).text
     return None

@@ -14,7 +14,7 @@ from dragoman.config_trees import Tree
 from dragoman.data.chat_template import ChatTemplate, PromptFormat
 from dragoman.data.shortlist import Shortlist
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding import DecodingConfig
+from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError, DataError, RunError, known_word, quote, shorten, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
@@ -392,6 +392,7 @@ def _wrap_backend(
             template=None if template is None else parse(ChatTemplate, template, where=where),
             prompt_format=prompt,
             batch_tokens=batch_tokens,
+            config=parse(SamplingConfig, tree.get("generation", {}), where=f"{folder.config}: generation"),
         )
     config = parse(DecodingConfig, tree.get("decoding", {}), where=f"{folder.config}: decoding")
     return Translator(backend, tokenizer, batch_tokens=batch_tokens, config=config)

@@ -58,6 +58,7 @@ class _Order(Record):
     bos: int | None
     eos: int | None
     mask: int | None
+    ends: list[int] = []
 
 
 class OriginRecord(Record):

@@ -210,7 +210,7 @@ class LanguageModelingConfig(Config):
     model: DecoderOnlyConfig = DecoderOnlyConfig()
     training: TrainingConfig = TrainingConfig()
     generation: SamplingConfig = SamplingConfig()
-    """Sampling of the text in the model card."""
+    """Sampling of outputs, and of the text in the model card."""
 
     chat_template: ChatTemplate | None = None
     """Format of conversations in the training text."""

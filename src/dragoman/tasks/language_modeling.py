@@ -155,6 +155,7 @@ class LanguageModelingTask:
             template=self.experiment.chat_template,
             prompt_format=data.prompt if isinstance(data, PromptConfig) else PromptFormat(),
             batch_tokens=batch_tokens,
+            config=self.experiment.generation,
         )
 
     def _text_batches(self, data: TextCorpus) -> tuple[BatchStream[TextBatch], HeldOutBatches]:

@@ -27,6 +27,8 @@ from dragoman.inference.translator import sample_translations
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.special_symbols import BOS, EOS
 from dragoman.models.weight_storage import get_weights
+from dragoman.runs.distill_and_backtranslate import beam_search_rewriter
+from dragoman.runs.evaluate import analyse_run
 from tests.partner_tokenizers import imported
 from tests.random_models import NO_DROPOUT, random_transformer
 
@@ -215,3 +217,25 @@ def test_backend_of_torch_and_cpu_give_the_same_outputs() -> None:
     assert [result.text for result in one] == [result.text for result in other]
     assert isinstance(translator("torch").backend, TorchBackend)
     assert torch.is_tensor(next(MODEL.parameters()))
+
+
+def test_pseudo_data_is_written_in_the_languages_given() -> None:
+    model, with_defaults = translator("cpu"), translator("cpu", replace(NLLB, **PAIR))
+    rewritten = list(beam_search_rewriter(model, DECODING, **PAIR)(TEXTS))
+    found = [best for best, *_ in model.translate(TEXTS, DECODING, **PAIR)]
+    assert rewritten == [one.text if one.hypothesis.finished else "" for one in found]
+    sampling = SamplingConfig(seed=3)
+    assert list(sample_translations(model, TEXTS, sampling, **PAIR)) == list(
+        sample_translations(with_defaults, TEXTS, sampling)
+    )
+    with pytest.raises(ConfigError, match="source_language is missing"):
+        sample_translations(model, TEXTS, sampling)
+
+
+def test_error_analysis_translates_in_the_languages_given() -> None:
+    model, references = translator("torch"), ["a b", "c", "d", "e"]
+    shared: Any = {"sources": TEXTS, "references": references, "frequencies": None, "worst": 1}
+    found = analyse_run("system", model, options={"beam_size": 2, **PAIR}, **shared)
+    assert found.outputs == [best.text for best, *_ in model.translate(TEXTS, beam_size=2, **PAIR)]
+    [(tokens, _, _)] = found.passes.values()
+    assert tokens[0] == SIDE.ids_to_tokens([SIZE - 3])[0]  # the tag of the source language

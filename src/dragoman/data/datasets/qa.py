@@ -23,7 +23,7 @@ from dragoman.data.tokenizers import BOS, EOS, LanguageTokenizer
 from dragoman.data.tokenizers.offsets import Span
 
 NUM_SPECIAL = 3
-"""BOS, and EOS after the question and after the context."""
+"""BOS, and EOS after the question and after the context, where one separates them."""
 
 
 class WindowConfig(Config):
@@ -37,20 +37,27 @@ class WindowConfig(Config):
     """Tokens of the context between the starts of two windows."""
     training_length: int | None = Field(default=None, ge=NUM_SPECIAL + 2)
     """Tokens of a window in training, cropped around its answer at random in each epoch; none: `max_length`."""
+    separators: int = Field(default=1, ge=1, le=2)
+    """EOS between question and context; RoBERTa has two."""
+
+    @property
+    def num_special(self) -> int:
+        """Special tokens of a window: BOS, the separators, and EOS after the context."""
+        return NUM_SPECIAL - 1 + self.separators
 
     @model_validator(mode="after")
     def _check_training_length(self) -> Self:
-        shortest = NUM_SPECIAL + self.max_question_length + 1
+        shortest = self.num_special + self.max_question_length + 1
         if self.training_length is not None and not shortest <= self.training_length <= self.max_length:
             raise ValueError(
-                f"training_length = {self.training_length} is not between max_question_length + {NUM_SPECIAL + 1} = "
-                f"{shortest} and max_length = {self.max_length}; choose a number between them"
+                f"training_length = {self.training_length} is not between max_question_length + "
+                f"{self.num_special + 1} = {shortest} and max_length = {self.max_length}; choose a number between them"
             )
         return self
 
     @model_validator(mode="after")
     def _check_stride(self) -> Self:
-        window_size = self.max_length - NUM_SPECIAL - self.max_question_length
+        window_size = self.max_length - self.num_special - self.max_question_length
         if self.stride > window_size:
             raise ValueError(
                 f"stride = {self.stride} skips tokens of the context between two windows, which hold "
@@ -96,7 +103,7 @@ class Window(NamedTuple):
 
 def make_windows(question: Sequence[int], context: Sequence[int], settings: WindowConfig) -> list[Window]:
     """Return the windows of a context from left to right, at least one; together they hold every token."""
-    head = [BOS, *question[: settings.max_question_length], EOS]
+    head = [BOS, *question[: settings.max_question_length], *[EOS] * settings.separators]
     window_size = settings.max_length - len(head) - 1
     last = max(0, len(context) - window_size)
     starts = [*range(0, last, settings.stride), last] if last else [0]

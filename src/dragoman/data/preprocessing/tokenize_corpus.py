@@ -181,7 +181,7 @@ class _PairEncoder:
         """Return the ids of sources, given the rows of their pairs in the store."""
         own = self._directions(rows)
         ids = encode([direction.surround(text) for direction, text in zip(own, texts, strict=True)])
-        return [[*direction.source, *one] for direction, one in zip(own, ids, strict=True)]
+        return [direction.wrap_source(one) for direction, one in zip(own, ids, strict=True)]
 
     def targets(self, texts: Sequence[str], rows: Sequence[int], encode: Encode) -> list[_Ids]:
         """Return the ids of targets, given the rows of their pairs in the store."""

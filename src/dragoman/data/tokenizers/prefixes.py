@@ -6,10 +6,10 @@ languages in words.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from string import Formatter
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
 from dragoman.errors import ConfigError, nearest, warn
@@ -49,6 +49,8 @@ class Direction:
     """Words before a source."""
     text_after: str = ""
     """Words after a source."""
+    source_end: tuple[int, ...] = ()
+    """Ids after the ids of a source, before its end symbol."""
 
     def surround(self, text: str) -> str:
         """Return a source with the words around it."""
@@ -61,7 +63,11 @@ class Direction:
             encoded = tokenizer.encode_batch(
                 [self.surround(text) if ids else text for text, ids in zip(texts, encoded, strict=True)]
             )
-        return [[*self.source, *ids] if ids else [] for ids in encoded]
+        return [self.wrap_source(ids) if ids else [] for ids in encoded]
+
+    def wrap_source(self, ids: Sequence[int]) -> list[int]:
+        """Return the ids of a source with the symbols around it."""
+        return [*self.source, *ids, *self.source_end]
 
     def encode_targets(self, tokenizer: LanguageTokenizer, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of targets, without end symbol."""
@@ -93,6 +99,8 @@ class Prefixes:
     """Target language where a call gives none."""
     is_optional: bool = False
     """Whether a text without languages has no prefix: the model has other tasks, too."""
+    source_end: tuple[Part, ...] = ()
+    """Symbols after the ids of a source, of a network that does not see the end symbol behind them (`source_eos`)."""
 
     def __post_init__(self) -> None:
         fields = {name for _, name, *_ in Formatter().parse(self.text) if name is not None}
@@ -105,7 +113,7 @@ class Prefixes:
     def check_ids(self, *, source: int, target: int) -> None:
         """Raise ValueError if an id is outside of the vocabularies of these sizes."""
         tags = [one.tag for one in self.languages.values() if one.tag is not None]
-        for parts, size in ((self.source, source), (self.target, target)):
+        for parts, size in ((self.source, source), (self.source_end, source), (self.target, target)):
             own = [part for part in parts if isinstance(part, int)]
             if any(not 0 <= index < size for index in (own if len(own) == len(parts) else [*own, *tags])):
                 raise ValueError("a symbol of the prefixes is outside of the vocabulary")
@@ -125,6 +133,7 @@ class Prefixes:
             tuple(self._id(part, codes) for part in self.source),
             tuple(self._id(part, codes) for part in self.target),
             self.text.format(**names),
+            source_end=tuple(self._id(part, codes) for part in self.source_end),
         )
         pair = codes["source_language"], codes["target_language"]
         if self.directions and None not in pair and pair not in self.directions:
@@ -136,7 +145,7 @@ class Prefixes:
     def needed(self) -> frozenset[str]:
         """Names of the languages that the prefixes depend on: `source_language` and `target_language`."""
         fields = {name for _, name, *_ in Formatter().parse(self.text) if name is not None}
-        return frozenset(fields | {part for part in (*self.source, *self.target) if isinstance(part, str)})
+        return frozenset(fields | {part for part in self._parts if isinstance(part, str)})
 
     def example(self) -> dict[str, str]:
         """Return a language for each that a call must give: the first languages of the model."""
@@ -150,7 +159,16 @@ class Prefixes:
 
     @property
     def _tags_used(self) -> bool:
-        return any(isinstance(part, str) for part in (*self.source, *self.target))
+        return any(isinstance(part, str) for part in self._parts)
+
+    @property
+    def _parts(self) -> tuple[Part, ...]:
+        return (*self.source, *self.source_end, *self.target)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record of the rules, without `source_end` where it is empty, as older releases wrote it."""
+        tree = asdict(self)
+        return tree if self.source_end else {key: value for key, value in tree.items() if key != "source_end"}
 
     def _code(self, name: str, given: str | None) -> str | None:
         """Return the code of a language of the model; None if it makes no difference."""

@@ -132,7 +132,7 @@ class Tokenizer:
         """Return everything that the ids of a text depend on."""
         target = None if self.source is self.target else _language_to_json(self.target)
         sides = {"source": _language_to_json(self.source), "target": target}
-        return sides if self.prefixes == NO_PREFIXES else {**sides, "prefixes": asdict(self.prefixes)}
+        return sides if self.prefixes == NO_PREFIXES else {**sides, "prefixes": self.prefixes.to_json()}
 
 
 _MODELS: dict[str, type[SubwordModel]] = {"bpe": BpeModel, "unigram": UnigramModel, "words": WordModel}

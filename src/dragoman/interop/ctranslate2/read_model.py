@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
+from dragoman.data.tokenizers import ImportedTokenizerConfig, Prefixes, Tokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError, shorten
 from dragoman.interop.ctranslate2.attributes import Attributes
@@ -36,6 +36,13 @@ from dragoman.interop.ctranslate2.vocabulary import (
 )
 from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
+from dragoman.interop.language_tags import (
+    MARIAN_TAG,
+    MIN_PAIR_TAGS,
+    find_pair_tags,
+    find_tags,
+    with_default_languages,
+)
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
@@ -129,7 +136,7 @@ def read_folder(path: Path, options: ImportOptions, *, tokenizers: Path) -> Impo
     weights, account = table.read(
         folder.weights, shapes, where=folder.where, orders=orders, allow_unused=options.allow_unused
     )
-    tokenizer, notes = _tokenizer(folder, tokenizers)
+    tokenizer, notes = _tokenizer(folder, tokenizers, options)
     return ImportedModel(
         task="language_modeling" if folder.is_decoder_only else "translation",
         network=network,
@@ -220,10 +227,13 @@ def _vocabularies(
     return found, files
 
 
-def _tokenizer(folder: _Folder, path: Path) -> tuple[Tokenizer, tuple[str, ...]]:
+def _tokenizer(folder: _Folder, path: Path, options: ImportOptions) -> tuple[Tokenizer, tuple[str, ...]]:
     """Return the tokenizer, and notes on it and on the symbols around texts."""
     sides = folder.vocabularies
-    target, kind = build_tokenizer(sides["target"], path, side="target", symbols=folder.symbols)
+    prefixes = Prefixes() if folder.is_decoder_only else _prefixes(folder)
+    tags = [one.tag for one in prefixes.languages.values() if one.tag is not None]
+    hidden = sides["source"].order.foreign_ids[tags].tolist()
+    target, kind = build_tokenizer(sides["target"], path, side="target", symbols=folder.symbols, hidden=hidden)
     source = target
     if sides["source"] is not sides["target"] or (path / "source.spm").is_file():
         source, kind = build_tokenizer(sides["source"], path, side="source", symbols=folder.symbols)
@@ -237,7 +247,22 @@ def _tokenizer(folder: _Folder, path: Path) -> tuple[Tokenizer, tuple[str, ...]]
         notes.append("Users of CTranslate2 choose the start symbol, such as a language. Here it is the end symbol.")
     if not folder.is_decoder_only and folder.gives_eos:
         notes.append("Sources end with the end symbol, as in the library that the model was converted from.")
-    return Tokenizer(source, target, ImportedTokenizerConfig(shared=source is target)), tuple(notes)
+    if kind == WHITE_SPACE:
+        prefixes = Prefixes()  # users write tags as tokens of a text
+    if not folder.is_decoder_only:
+        prefixes = with_default_languages(prefixes, options)
+    return Tokenizer(source, target, ImportedTokenizerConfig(shared=source is target), prefixes), tuple(notes)
+
+
+def _prefixes(folder: _Folder) -> Prefixes:
+    """Return the tags of languages around texts, which users of CTranslate2 write themselves."""
+    side = folder.vocabularies["source"]
+    ids = {token: index for index, token in enumerate(side.tokens)}
+    if tags := find_tags(ids, MARIAN_TAG, side.order):
+        return Prefixes(source=("target_language",), languages=tags)
+    if len(tags := find_pair_tags(ids, side.order)) >= MIN_PAIR_TAGS and folder.vocabularies["target"] is side:
+        return Prefixes(source=("source_language",), target=("target_language",), languages=tags)
+    return Prefixes()
 
 
 def _origin(folder: _Folder) -> Origin:

@@ -7,7 +7,7 @@ single characters is that of characters, and for others tokens are what white sp
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
@@ -150,9 +150,12 @@ def vocabulary_order(tokens: Sequence[str], symbols: Symbols, *, start: str | No
 
 
 def build_tokenizer(
-    vocabulary: Vocabulary, folder: Path, *, side: str, symbols: Symbols
+    vocabulary: Vocabulary, folder: Path, *, side: str, symbols: Symbols, hidden: Collection[int] = ()
 ) -> tuple[ImportedTokenizer, str]:
-    """Return the tokenizer of a vocabulary, and a note that says where it comes from."""
+    """Return the tokenizer of a vocabulary, and a note that says where it comes from.
+
+    `hidden` are the foreign ids of symbols that write nothing into a text, besides those that the files name.
+    """
     order = vocabulary.order.foreign_ids.tolist()
     pieces = {token: index for index, token in reversed(list(enumerate(vocabulary.tokens)))}
     for name in SENTENCEPIECE_FILES:
@@ -160,7 +163,8 @@ def build_tokenizer(
             continue
         if (path := folder / name).is_file():
             content = _FILE.read_bytes(path)
-            return tokenizer_from_sentencepiece(content, order=order, vocabulary=pieces), f"SentencePiece ({name})"
+            tokenizer = tokenizer_from_sentencepiece(content, order=order, vocabulary=pieces, hidden=hidden)
+            return tokenizer, f"SentencePiece ({name})"
     if (path := folder / "tokenizer.json").is_file():
         return _from_tokenizers_file(path, vocabulary), "tokenizer.json"
     ordinary = set(vocabulary.tokens) - {symbols.unk, symbols.bos, symbols.eos, *PAD_TOKENS}

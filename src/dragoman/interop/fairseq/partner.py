@@ -1,7 +1,7 @@
 """Reading of a folder of fairseq: a checkpoint, dictionaries, and the model of the tokenizer."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -103,7 +103,9 @@ def _find_checkpoint(source: Path) -> Path | None:
 
 def _order(size: int) -> VocabularyOrder:
     """Return the order of a dictionary; the decoder starts with the end symbol."""
-    ids = {name: SYMBOLS.index(symbol) for name, symbol in (("pad", "<pad>"), ("unk", "<unk>"), ("eos", "</s>"))}
+    ids: dict[str, Any] = {
+        name: SYMBOLS.index(symbol) for name, symbol in (("pad", "<pad>"), ("unk", "<unk>"), ("eos", "</s>"))
+    }
     return VocabularyOrder(size, **ids, bos=ids["eos"])
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
+from dragoman.decoding.config import SamplingConfig
 from dragoman.errors import ConfigError, DataError
 from dragoman.interop.chat_templates import convert_chat_template, special_tokens
 from dragoman.interop.gguf.gguf_file import MAGIC, GgufFile, read_header, read_tensors
@@ -61,7 +62,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         )
     settings, tokens = ForeignConfig(header.metadata, path=source), read_tokens(header)
     tokens.check_rows(header, _rows(header))
-    order = VocabularyOrder(len(tokens.texts), tokens.pad, tokens.unk, tokens.bos, tokens.eos)
+    order = VocabularyOrder(len(tokens.texts), tokens.pad, tokens.unk, tokens.bos, tokens.eos, ends=tokens.ends)
     network = with_output_bias(_read_network(family, settings, header), order)
     tensors = read_tensors(header)
     weights, account = _tensor_table(family, network).read(
@@ -88,6 +89,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         ),
         tensors=account,
         max_length=settings.size(f"{family}.context_length"),
+        generation=SamplingConfig(end_tokens=tuple(order.our_ids[[*tokens.ends]].tolist())),
         chat_template=template.settings,
         notes=template.notes,
         reference=reference_logits(source.parent, order, needs=("accelerate", "gguf"), gguf_file=source.name),

@@ -41,6 +41,8 @@ class GgufTokens:
     merges: list[str]
     pre_tokenizer: str
     eos: int
+    ends: tuple[int, ...]
+    """Further symbols that end an output."""
     bos: int | None
     pad: int | None
     unk: int | None
@@ -74,12 +76,13 @@ def read_tokens(header: GgufFile) -> GgufTokens:
     lists = ((texts, str), (merges, str), (kinds, int))
     if len(kinds) != len(texts) or any(type(one) is not kind for values, kind in lists for one in values):
         raise GGUF_FILES.damaged(header.path, "tokens, token types and merges do not belong together")
-    bos, eos, pad = (get(f"ggml.{name}_token_id", int, None) for name in ("bos", "eos", "padding"))
+    bos, eos, pad, turn = (get(f"ggml.{name}_token_id", int, None) for name in ("bos", "eos", "padding", "eot"))
     if eos is None:
         raise GGUF_FILES.damaged(header.path, "tokenizer.ggml.eos_token_id is missing")
+    ends = () if turn in (None, eos) else (turn,)
     has_bos, template = get("ggml.add_bos_token", bool, False), get("chat_template", str, None)
     # Byte-level BPE spells every text, so that no symbol has the role of UNK.
-    return GgufTokens(texts, kinds, merges, pre, eos, bos, pad, None, has_bos, template)
+    return GgufTokens(texts, kinds, merges, pre, eos, ends, bos, pad, None, has_bos, template)
 
 
 def build_tokenizer(tokens: GgufTokens, order: Iterable[int]) -> ImportedTokenizer:

@@ -51,7 +51,7 @@ def read_decoder(family: DecoderFamily, config: ForeignConfig, options: ImportOp
     symbols = read_symbols(config, tokenizer)
     size = config.size("vocab_size")
     check_ids(config, tokenizer.source, size)
-    order = VocabularyOrder(size, symbols.pad, tokenizer.unknown(), symbols.bos, symbols.eos)
+    order = VocabularyOrder(size, symbols.pad, tokenizer.unknown(), symbols.bos, symbols.eos, ends=symbols.ends)
     network = with_output_bias(family.read_network(family.name, config, tensors), order)
     length = config.size("max_position_embeddings", config.size("n_positions", 1024))
     generation, notes = read_sampling(config)
@@ -81,9 +81,9 @@ def read_decoder(family: DecoderFamily, config: ForeignConfig, options: ImportOp
         ),
         tensors=account,
         max_length=length,
-        generation=generation,
+        generation=generation.model_copy(update={"end_tokens": tuple(order.our_ids[[*symbols.ends]].tolist())}),
         chat_template=template.settings,
-        notes=(*symbols.notes, *notes, *template.notes),
+        notes=(*notes, *template.notes),
         reference=reference_logits(folder, order),
     )
 

@@ -31,6 +31,7 @@ FILES: Final = FilePatterns(
     optional=(
         *(GENERATION_FILE, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"),
         *("vocab.json", "target_vocab.json", "source.spm", "target.spm", "sentencepiece.bpe.model", "spiece.model"),
+        "vocab.txt",
         *("modules.json", "sentence_bert_config.json", "*_Pooling/config.json"),
     ),
 )

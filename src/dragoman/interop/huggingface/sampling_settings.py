@@ -24,11 +24,12 @@ class DecoderSymbols:
     pad: int | None
     bos: int | None
     eos: int
-    notes: tuple[str, ...] = ()
+    ends: tuple[int, ...] = ()
+    """Further symbols that end an output."""
 
 
 def read_symbols(config: ForeignConfig, tokenizer: ForeignTokenizer) -> DecoderSymbols:
-    """Return the special symbols. Of several end symbols, that of the tokenizer is used, which ends a turn of a chat.
+    """Return the special symbols. Of several end symbols, that of the tokenizer comes first, which ends a chat's turn.
 
     Raises DataError if there is no end symbol.
     """
@@ -48,9 +49,8 @@ def read_symbols(config: ForeignConfig, tokenizer: ForeignTokenizer) -> DecoderS
             raise DataError(f"{config.path}: lacks eos_token_id, without which no output ends. Add the key.")
         ends = [named]
     eos = named if named in ends else ends[0]
-    others = [one for one in ends if one != eos]
-    notes = [f"{GENERATION_FILE}: outputs also end at the symbols {others} there, and at {eos} only here"]
-    return DecoderSymbols(next(iter(pads), None), next(iter(starts), None), eos, tuple(notes) if others else ())
+    others = tuple(one for one in dict.fromkeys(ends) if one != eos)
+    return DecoderSymbols(next(iter(pads), None), next(iter(starts), None), eos, others)
 
 
 def read_sampling(config: ForeignConfig) -> tuple[SamplingConfig, list[str]]:
@@ -80,4 +80,4 @@ def read_sampling(config: ForeignConfig) -> tuple[SamplingConfig, list[str]]:
 def _describe(chosen: Mapping[str, Any]) -> list[str]:
     """Return a note on the sampling that the model's authors recommend."""
     shown = ", ".join(f"--{name.replace('_', '-')} {value:g}" for name, value in chosen.items())
-    return [f"sampling of the original: {shown}"] if chosen.get("temperature") != 0 else []
+    return [f"outputs are sampled by default, as in the original: {shown}"] if chosen.get("temperature") != 0 else []

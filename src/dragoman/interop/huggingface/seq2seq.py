@@ -70,10 +70,10 @@ def read_seq2seq(family: Seq2SeqFamily, config: ForeignConfig, options: ImportOp
     silenced = _silence(found, generation.symbols, orders["target"])
     documents = read_documents(folder) | {"dragoman": {SILENCED: silenced}}
     decoding, notes = _suppression(generation, orders["target"])
-    prefixes, remarks = read_prefixes(config, generation.symbols, tokenizer, orders, options)
+    prefixes = read_prefixes(config, generation.symbols, tokenizer, orders, options)
     return ImportedModel(
         task="translation",
-        network=network,
+        network=network.model_copy(update={"source_eos": not prefixes.source_end}),
         weights=found,
         tokenizer=build_tokenizer(tokenizer, orders, prefixes),
         origin=Origin(
@@ -88,8 +88,8 @@ def read_seq2seq(family: Seq2SeqFamily, config: ForeignConfig, options: ImportOp
         tensors=account,
         max_length=length,
         decoding=_without_prefix(decoding, len(prefixes.target)),
-        notes=(*generation.notes, *notes, *remarks),
-        reference=_reference(family, folder, orders, silenced),
+        notes=(*generation.notes, *notes),
+        reference=_reference(family, folder, orders, silenced, hides_end=bool(prefixes.source_end)),
     )
 
 
@@ -191,8 +191,13 @@ def read_documents(folder: Path) -> dict[str, Any]:
     return {name: tree for name in names if (tree := read_optional_json(folder / name))}
 
 
-def _reference(family: Seq2SeqFamily, folder: Path, orders: Orders, silenced: Mapping[str, float]) -> Reference | None:
-    """Return the logits of transformers, or None where it is not installed."""
+def _reference(
+    family: Seq2SeqFamily, folder: Path, orders: Orders, silenced: Mapping[str, float], *, hides_end: bool
+) -> Reference | None:
+    """Return the logits of transformers, or None where it is not installed.
+
+    With `hides_end` the network does not see the end symbol of a source.
+    """
     if find_spec("transformers") is None:
         return None
     loaded: list[Any] = []
@@ -201,8 +206,9 @@ def _reference(family: Seq2SeqFamily, folder: Path, orders: Orders, silenced: Ma
     def logits(source: Sequence[int], target: Sequence[int]) -> np.ndarray:
         if not loaded:
             loaded.append(_load(family, folder))
+        shown = source[:-1] if hides_end else source
         given = {
-            "input_ids": torch.from_numpy(orders["source"].foreign_ids[list(source)])[None],
+            "input_ids": torch.from_numpy(orders["source"].foreign_ids[list(shown)])[None],
             "decoder_input_ids": torch.from_numpy(orders["target"].foreign_ids[list(target)])[None],
         }
         with torch.inference_mode():

@@ -7,6 +7,7 @@
 | `sentencepiece.bpe.model`, `vocab.json` | M2M100 | those of the vocabulary, then the languages |
 | `sentencepiece.bpe.model` | mBART, NLLB | four symbols, the pieces from 3 on, the languages, `<mask>` |
 | `spiece.model` | T5, Pegasus | those of the model, then `<extra_id_99>` to `<extra_id_0>` |
+| `vocab.txt` | BERT, DistilBERT | one token a line, from 0 |
 """
 
 import json
@@ -21,6 +22,7 @@ from dragoman.data.tokenizers.sentencepiece_library import MAX_MODEL, SentencePi
 from dragoman.data.tokenizers.tokenizer_pair import MAX_FILE
 from dragoman.errors import DataError, shorten
 from dragoman.interop.huggingface.foreign_config import read_optional_json
+from dragoman.interop.huggingface.word_pieces import WORDS_FILE, word_piece_tokenizer
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 REMEDY = "download it again"
@@ -103,7 +105,7 @@ def read_tokenizer(folder: Path) -> ForeignTokenizer:
     """Read the tokenizer of a model. Raises DataError if it is missing or damaged."""
     settings = read_optional_json(folder / SETTINGS_FILE)
     special = _special_tokens(settings, read_optional_json(folder / SPECIAL_FILE))
-    names = (TOKENIZER_FILE, "source.spm", "sentencepiece.bpe.model", "spiece.model")
+    names = (TOKENIZER_FILE, "source.spm", "sentencepiece.bpe.model", "spiece.model", WORDS_FILE)
     found = [folder / name for name in names if (folder / name).exists()]
     documents = [folder / name for name in (SETTINGS_FILE, SPECIAL_FILE) if (folder / name).exists()]
     if not found:
@@ -112,8 +114,11 @@ def read_tokenizer(folder: Path) -> ForeignTokenizer:
     if (folder / "source.spm").exists():
         source, target, files = _read_marian(folder)
     elif found[0].name == TOKENIZER_FILE:
-        source, files, tree = _read_json(found[0])
-        target = source
+        source, tree = _from_json(TOKENIZER_FILES.read_bytes(found[0]))
+        target, files = source, (found[0],)
+    elif found[0].name == WORDS_FILE:
+        source, tree = _from_json(word_piece_tokenizer(found[0], settings, special).encode())
+        target, files = source, (found[0],)
     else:
         source, files = _read_sentencepiece(found[0], settings)
         target = source
@@ -144,12 +149,12 @@ def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:
     return given if isinstance(given, str) else None
 
 
-def _read_json(path: Path) -> tuple[TokenizerSide, tuple[Path, ...], Mapping[str, Any]]:
-    content = TOKENIZER_FILES.read_bytes(path)
+def _from_json(content: bytes) -> tuple[TokenizerSide, Mapping[str, Any]]:
+    """Return the side and the tree of the content of a `tokenizer.json`."""
     library = tokenizer_from_json(content, order=[-1, -1, -1, -1]).library
     ids = {token: index for index, token in enumerate(library.tokens) if token}
     tree = json.loads(library.to_json()["tokenizer"])
-    return TokenizerSide(ids, lambda order: tokenizer_from_json(content, order=order)), (path,), tree
+    return TokenizerSide(ids, lambda order: tokenizer_from_json(content, order=order)), tree
 
 
 def _read_marian(folder: Path) -> tuple[TokenizerSide, TokenizerSide, tuple[Path, ...]]:

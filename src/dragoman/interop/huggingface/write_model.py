@@ -22,7 +22,7 @@ from dragoman.interop.huggingface.foreign_config import CONFIG_FILE
 from dragoman.interop.huggingface.seq2seq import FORMAT, SILENCED, Seq2SeqFamily
 from dragoman.interop.huggingface.tokenizer_files import TOKENIZER_FILE
 from dragoman.interop.huggingface.trained_model import choose_family, documents, position_tables, tokenizer_json
-from dragoman.interop.imported_model import ExportedModel, Origin
+from dragoman.interop.imported_model import ExportedModel, HeadConfig, Origin
 from dragoman.interop.tensor_names import TensorTable
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
 
@@ -71,23 +71,30 @@ def _write_imported(model: ExportedModel, origin: Origin, network: _Network, fol
     """Write an imported model with the files that it came from."""
     family = _family(origin)
     weights = _with_biases(model.weights, origin)
-    table: TensorTable = family.tensor_table(family.name, network)  # type: ignore[arg-type]  # the network of its kind
+    table = _tensor_table(family, network, model.head)
     tensors, dtype = _in_format(table.write(weights, orders=origin.orders), origin)
+    changes = {CONFIG_FILE: {"architectures": [_model_class(family, network, model.head)], "dtype": dtype}}
     for name, tree in origin.documents.items():
         if name != OWN_DOCUMENT:
-            changes = {"architectures": [_model_class(family, network)], "dtype": dtype} if name == CONFIG_FILE else {}
             path = folder / _checked_name(name)
             path.parent.mkdir(exist_ok=True)
-            _write_json(path, {**tree, **changes} if changes else tree)
+            _write_json(path, {**tree, **changes[name]} if name in changes else tree)
     _write_tokenizer(model, family, folder)
     write_atomically(folder / WEIGHTS_FILE, save(tensors, metadata={"format": "pt"}))
 
 
-def _model_class(family: _Family, network: _Network) -> str:
+def _tensor_table(family: _Family, network: _Network, head: HeadConfig | None) -> TensorTable:
+    if isinstance(family, EncoderFamily):
+        assert isinstance(network, EncoderOnlyConfig), "the network of the family"
+        return family.tensor_table(family.name, network, head)
+    return family.tensor_table(family.name, network)  # type: ignore[arg-type]  # the network of its kind
+
+
+def _model_class(family: _Family, network: _Network, head: HeadConfig | None) -> str:
     """Return the class of transformers that loads the model."""
     if isinstance(family, EncoderFamily):
         assert isinstance(network, EncoderOnlyConfig), "the network of the family"
-        return family.model_class(network)
+        return family.model_class(network, head)
     return family.model_class
 
 

@@ -73,7 +73,8 @@ class ModelFolder:
 
     def order(self, size: int) -> VocabularyOrder:
         """Return the order of a vocabulary."""
-        return VocabularyOrder(size, **{name: place for place, name in enumerate(self._ids())})
+        ids: dict[str, Any] = {name: place for place, name in enumerate(self._ids())}
+        return VocabularyOrder(size, **ids)
 
     @property
     def unknown(self) -> str:

@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from dragoman.data.shortlist import Shortlist
-from dragoman.data.tokenizers import ImportedTokenizer, ImportedTokenizerConfig, Tokenizer, tokenizer_from_sentencepiece
+from dragoman.data.tokenizers import (
+    ImportedTokenizer,
+    ImportedTokenizerConfig,
+    Prefixes,
+    Tokenizer,
+    tokenizer_from_sentencepiece,
+)
 from dragoman.decoding.config import MAX_BEAM_SIZE, DecodingConfig
 from dragoman.errors import DataError
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
+from dragoman.interop.language_tags import MARIAN_TAG, find_tags, with_default_languages
 from dragoman.interop.marian.binary_format import SETTINGS, MarianTensors, read_binary, settings_text
 from dragoman.interop.marian.model_files import ModelFiles, find_files
 from dragoman.interop.marian.model_settings import parse_settings, to_network
@@ -57,7 +64,9 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
         task="translation",
         network=network,
         weights=weights,
-        tokenizer=Tokenizer(sides["source"], sides["target"], ImportedTokenizerConfig(shared=shared)),
+        tokenizer=Tokenizer(
+            sides["source"], sides["target"], ImportedTokenizerConfig(shared=shared), _prefixes(sides, orders, options)
+        ),
         origin=Origin(
             format=FORMAT,
             version=str(settings.get("version", "")).strip() or None,
@@ -70,6 +79,16 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
         decoding=_decoding(files.decoder),
         shortlist=_shortlist(files, orders, shared=shared),
     )
+
+
+def _prefixes(
+    sides: Mapping[str, ImportedTokenizer], orders: Mapping[str, VocabularyOrder], options: ImportOptions
+) -> Prefixes:
+    """Return the tag of the target language before sources, as a multilingual model has it."""
+    ids = {token: index for index, token in enumerate(sides["source"].library.tokens) if token}
+    tags = find_tags(ids, MARIAN_TAG, orders["source"])
+    prefixes = Prefixes(source=("target_language",) if tags else (), languages=tags)
+    return with_default_languages(prefixes, options)
 
 
 def _is_plain(value: object) -> bool:

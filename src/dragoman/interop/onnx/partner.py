@@ -62,8 +62,10 @@ def _network(model: ExportedModel) -> EncoderDecoderTransformer | DecoderOnlyTra
         raise ConfigError(
             "The model has more than 2 GiB of weights, and a file of ONNX holds less. Export it as a run."
         )
-    sizes = {"source_vocabulary": len(model.tokenizer.source), "target_vocabulary": len(model.tokenizer.target)}
-    network = build_network(model.network, **sizes)
+    tokenizer = model.tokenizer
+    network = build_network(
+        model.network, source_vocabulary=len(tokenizer.source), target_vocabulary=len(tokenizer.target)
+    )
     if not isinstance(network, EncoderDecoderTransformer | DecoderOnlyTransformer):
         raise ConfigError(f"A model of kind {model.network.kind} has no decoder of a Transformer. Export it as a run.")
     if getattr(network, "needs_source_features", False):

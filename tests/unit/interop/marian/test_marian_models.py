@@ -167,6 +167,32 @@ def test_vocabularies_in_yaml_number_the_pieces(tmp_path: Path) -> None:
     assert found.decoding.beam_size == 6
 
 
+def test_tags_in_the_vocabulary_name_the_target_language(tmp_path: Path) -> None:
+    model = student({"tie_embeddings": "target"})
+    write(model, tmp_path)
+    for old, new in (("srcvocab", "source"), ("trgvocab", "target")):
+        (tmp_path / f"{old}.spm").rename(tmp_path / f"{new}.spm")
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / f"{new}.spm"))
+        names = [pieces.id_to_piece(index) for index in range(len(pieces))]
+        names[-2:] = [">>fra<<", ">>ron<<"]
+        lines = [f"{name!r}: {index}\n" for index, name in enumerate(names)]
+        (tmp_path / f"{new}.vocab.yml").write_text("".join(lines), encoding="utf-8")
+    decoder = "models: [model.float32.bin]\nvocabs: [source.vocab.yml, target.vocab.yml]\n"
+    (tmp_path / "decoder.yml").write_text(decoder, encoding="utf-8")
+    found = read(tmp_path / "decoder.yml", ImportOptions(target_language="ron"))
+    direction, order = found.tokenizer.prefixes.resolve(), found.origin.orders["source"]
+    assert order.foreign_ids[list(direction.source)].tolist() == [order.size - 1]
+    assert set(found.tokenizer.prefixes.languages) == {"fra", "ron"}
+
+
+def test_languages_describe_a_model_without_tags(tmp_path: Path) -> None:
+    write(student(), tmp_path)
+    prefixes = read(tmp_path, ImportOptions("en", "de")).tokenizer.prefixes
+    assert prefixes.resolve("en", "de").source == ()
+    with pytest.raises(ConfigError, match="target_language = 'fr' is no language of this model"):
+        prefixes.resolve("en", "fr")
+
+
 def test_folders_and_files_are_recognized(tmp_path: Path) -> None:
     write(student(), tmp_path)
     for source in (tmp_path, tmp_path / "decoder.yml", tmp_path / "model.float32.bin"):

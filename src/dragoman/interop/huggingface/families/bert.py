@@ -13,15 +13,17 @@ Sources: `modeling_*.py` and `configuration_*.py` of transformers 5.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from dragoman.errors import ConfigError
+from dragoman.interop.huggingface.encoder_heads import head_pairs
 from dragoman.interop.huggingface.encoder_only import EncoderFamily
 from dragoman.interop.huggingface.families.bart import read_activation
 from dragoman.interop.huggingface.foreign_config import ForeignConfig
+from dragoman.interop.imported_model import HeadConfig
 from dragoman.interop.tensor_names import Conversion, LeftOver, TensorPair, TensorTable
 from dragoman.models.config import DropoutConfig, EncoderOnlyConfig, LearnedConfig
 
@@ -120,9 +122,17 @@ def read_network(family: str, config: ForeignConfig, tensors: Mapping[str, np.nd
     )
 
 
-def tensor_table(family: str, network: EncoderOnlyConfig) -> TensorTable:
+def tensor_table(family: str, network: EncoderOnlyConfig, head: HeadConfig | None) -> TensorTable:
     """Return the names of the tensors of a network, without a prefix where it has no head."""
-    names, prefix = _NAMES[family], f"{family}." if network.mlm_transform else ""
+    table = _encoder_table(family, network, prefix=f"{family}." if network.mlm_transform or head else "")
+    if head is None:
+        return table
+    backbone = [replace(pair, network=f"backbone.{pair.network}") for pair in table.pairs]
+    return replace(table, pairs=[*backbone, *head_pairs(family, head)])
+
+
+def _encoder_table(family: str, network: EncoderOnlyConfig, *, prefix: str) -> TensorTable:
+    names = _NAMES[family]
     has_head = network.mlm_transform
     word = f"{prefix}embeddings.word_embeddings.weight"
     return TensorTable(
@@ -134,11 +144,7 @@ def tensor_table(family: str, network: EncoderOnlyConfig) -> TensorTable:
                 aliases=(f"{names.decoder}.weight",) if has_head else (),
             ),
             TensorPair("embedding.positions.table.weight", f"{prefix}embeddings.position_embeddings.weight"),
-            TensorPair(
-                "embedding.segments.weight",
-                f"{prefix}embeddings.token_type_embeddings.weight",
-                _TWO_COPIES if family == "roberta" else None,
-            ),
+            _segments(family, prefix),
             *_linear("embedding.norm", f"{prefix}embeddings.LayerNorm"),
             *_layer_pairs(names, prefix),
             *_linear("head.linear", names.transform),
@@ -152,6 +158,14 @@ def tensor_table(family: str, network: EncoderOnlyConfig) -> TensorTable:
             LeftOver("cls.seq_relationship.bias", "prediction of the next sentence, which is not used"),
         ),
     )
+
+
+def _segments(family: str, prefix: str) -> TensorPair:
+    """Return the row of the segments; DistilBERT has none, which are zeros in a model that answers questions."""
+    if family == "distilbert":
+        return TensorPair("embedding.segments.weight", (), default=0.0)
+    conversion = _TWO_COPIES if family == "roberta" else None
+    return TensorPair("embedding.segments.weight", f"{prefix}embeddings.token_type_embeddings.weight", conversion)
 
 
 _COMMON: Final = {"norm_position": "post", "norm_embedding": True, "scale_embedding": False}
