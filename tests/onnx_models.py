@@ -36,11 +36,9 @@ OF_ENCODER_DECODERS: dict[str, dict[str, Any]] = {
         "positions": {"kind": "sinusoidal", "order": "halves", "inclusive": True},
         "norm_embedding": True,
     },
-    "sliding_window": {"attention": {"encoder": {"pattern": {"kind": "sliding_window", "window": 2}}}},
     "linformer": {
         "attention": {"encoder": {"pattern": {"kind": "linformer", "projected_length": 3, "max_length": 53}}}
     },
-    "bigbird": {"attention": {"encoder": {"pattern": {"kind": "bigbird"}}}},
 }
 
 

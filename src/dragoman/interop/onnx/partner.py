@@ -16,9 +16,10 @@ from torch.utils._pytree import tree_map
 
 from dragoman.atomic_files import write_atomically
 from dragoman.errors import ConfigError
-from dragoman.interop.imported_model import ExportedModel, build_network
+from dragoman.interop.imported_model import ExportedModel, NetworkConfig, build_network
 from dragoman.interop.onnx.compare_graph import compare_graph, describe_differences
 from dragoman.interop.onnx.graph_modules import EncoderGraph, PromptGraph, StepGraph
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, SelfAttentionConfig
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.encoder_decoder import EncoderDecoderTransformer
 from dragoman.models.weight_storage import set_weights
@@ -26,6 +27,7 @@ from dragoman.models.weight_storage import set_weights
 OPSET = 18
 MAX_LENGTH = "max_length"
 """Key of the metadata with the longest sequence that the positions allow."""
+_PATTERNS_IN_BLOCKS = ("sliding_window", "bigbird")
 MAX_BYTES = 2**31 - 2**20
 """Bytes of weights that fit into a file of Protocol Buffers, which has at most 2 GiB."""
 
@@ -62,16 +64,28 @@ def _network(model: ExportedModel) -> EncoderDecoderTransformer | DecoderOnlyTra
         raise ConfigError(
             "The model has more than 2 GiB of weights, and a file of ONNX holds less. Export it as a run."
         )
+    _check_network(model.network)
     tokenizer = model.tokenizer
     network = build_network(
         model.network, source_vocabulary=len(tokenizer.source), target_vocabulary=len(tokenizer.target)
     )
-    if not isinstance(network, EncoderDecoderTransformer | DecoderOnlyTransformer):
-        raise ConfigError(f"A model of kind {model.network.kind} has no decoder of a Transformer. Export it as a run.")
-    if getattr(network, "needs_source_features", False):
-        raise ConfigError("model.positions = tree needs dependency trees, which graphs lack. Export it as a run.")
+    assert isinstance(network, EncoderDecoderTransformer | DecoderOnlyTransformer), "checked"
     set_weights(network, {name: torch.from_numpy(array) for name, array in model.weights.items()})
     return network
+
+
+def _check_network(config: NetworkConfig) -> None:
+    """Raise ConfigError if no graph computes a network of this configuration."""
+    if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
+        raise ConfigError(f"A model of kind {config.kind} has no decoder of a Transformer. Export it as a run.")
+    if config.positions.kind == "tree":
+        raise ConfigError("model.positions = tree needs dependency trees, which graphs lack. Export it as a run.")
+    for role in config.attentions():
+        if isinstance(role.config, SelfAttentionConfig) and role.config.pattern.kind in _PATTERNS_IN_BLOCKS:
+            raise ConfigError(
+                f"model.{role.key}.pattern.kind = {role.config.pattern.kind} computes blocks, whose number depends on "
+                "the length of a text, but the operators of a graph are fixed. Export it as a run."
+            )
 
 
 def export_graph(module: EncoderGraph | PromptGraph | StepGraph) -> bytes:
