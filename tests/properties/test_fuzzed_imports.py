@@ -141,3 +141,34 @@ def test_any_origin_is_read_or_refused(models: Path, tmp_path: Path) -> None:
             assert len(str(error).splitlines()) <= 3, error  # noqa: PT017
 
     check_tree()
+
+
+@pytest.mark.parametrize("file", ["config.json", "vocab.txt", "tokenizer_config.json"])
+def test_any_classifier_is_read_or_refused(file: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="transformers writes the classifier")
+    from tests.huggingface_encoders import write_bert
+
+    write_bert(tmp_path, "BertForSequenceClassification")
+    vocabulary = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in sorted(vocabulary, key=vocabulary.__getitem__)))
+    (tmp_path / "tokenizer.json").unlink()
+    tree = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "strip_accents": None}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(tree))
+    content = (tmp_path / file).read_bytes()
+    assert PARTNERS["huggingface"].read(tmp_path, ImportOptions()).task == "classification"
+
+    @FUZZING
+    @given(edits=TREE_EDITS)
+    def check_tree(edits: Any) -> None:
+        (tmp_path / file).write_text(json.dumps(edit_tree(json.loads(content), edits)))
+        check("huggingface", tmp_path)
+
+    @FUZZING
+    @given(edits=EDITS)
+    def check_bytes(edits: Any) -> None:
+        (tmp_path / file).write_bytes(edit_bytes(content, edits))
+        check("huggingface", tmp_path)
+
+    check_bytes()
+    if file != "vocab.txt":
+        check_tree()

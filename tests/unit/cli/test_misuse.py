@@ -202,7 +202,7 @@ CASES = {
     "evaluate translator --reference train.de --hypothesis train.de": ("--hypothesis",),
     "evaluate translator --reference train.de --source missing.en": ("missing.en",),
     "evaluate translator --reference train.de --source short.en": ("short.en",),
-    "evaluate lm --reference train.de --source train.en": ("dragoman generate lm",),
+    "evaluate lm --reference train.de --source train.en": ("--max-new-tokens 256",),
     "evaluate nowhere --reference train.de --source train.en": ("nowhere",),
     "evaluate --reference train.de --hypothesis train.de --metric blue": ("--metric blue", "bleu"),
     "evaluate --reference train.de --hypothesis train.de --tokenize moses": ("tokenize", "13a"),
