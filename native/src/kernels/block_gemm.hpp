@@ -41,14 +41,24 @@ void pack_int16_blocks(const float* x, std::size_t count, void* packed, float* s
     *scale = range / largest_integer + reduce_add(non_finite);
 }
 
-/// Integer sums of one block: `tile_rows` rows times `tile_vectors` vectors of columns.
+/// Integer sums of one block: `tile_rows` rows times `tile_vectors` vectors of columns. The first rows of a batch prefetch
+/// weights of a later block, which the other rows then find in the cache;
+/// a single row reads the weights as one stream.
 template <class Gemm, int tile_rows, int tile_vectors>
 inline void add_block_products(const InputBlock* block, std::size_t blocks_per_row, const std::int8_t* w,
-                               typename Gemm::Accumulator (&sums)[tile_rows][tile_vectors]) {
+                               bool prefetches, typename Gemm::Accumulator (&results)[tile_rows][tile_vectors]) {
+    constexpr std::size_t block_bytes = block_size * panel_width, prefetch_distance = 2 * block_bytes;
+    typename Gemm::Accumulator sums[tile_rows][tile_vectors];
 #pragma GCC unroll 16
     for (int r = 0; r < tile_rows; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < tile_vectors; c++) sums[r][c] = Gemm::zero();
+    if (prefetches) {
+        for (std::size_t k = 0; k < block_size; k += Gemm::interleave) {
+            __builtin_prefetch(w + prefetch_distance + k * panel_width);
+        }
+    }
+#pragma GCC unroll 16
     for (std::size_t k = 0; k < block_size; k += Gemm::depth_step) {
         typename Gemm::WeightVec columns[tile_vectors];
 #pragma GCC unroll 4
@@ -62,6 +72,10 @@ inline void add_block_products(const InputBlock* block, std::size_t blocks_per_r
             for (int c = 0; c < tile_vectors; c++) sums[r][c] = Gemm::multiply_add(sums[r][c], input, columns[c]);
         }
     }
+#pragma GCC unroll 16
+    for (int r = 0; r < tile_rows; r++)
+#pragma GCC unroll 4
+        for (int c = 0; c < tile_vectors; c++) results[r][c] = sums[r][c];
 }
 
 template <class Gemm, int tile_rows, int tile_vectors>
@@ -79,7 +93,7 @@ void block_gemm_tile(const GemmInput& x, std::size_t row, const PackedWeight& we
         for (int c = 0; c < tile_vectors; c++) totals[r][c] = broadcast(0.0f);
     for (std::size_t b = 0; b < blocks; b++, w += block_size * panel_width, params += 2 * panel_width) {
         typename Gemm::Accumulator sums[tile_rows][tile_vectors];
-        add_block_products<Gemm, tile_rows, tile_vectors>(input + b, blocks, w, sums);
+        add_block_products<Gemm, tile_rows, tile_vectors>(input + b, blocks, w, tile_rows > 1 && row == 0, sums);
 #pragma GCC unroll 4
         for (int c = 0; c < tile_vectors; c++) {
             Vec scale = load(params + c * simd_width), center = load(params + panel_width + c * simd_width);
