@@ -38,7 +38,7 @@ class Answer:
     """Event after which the connection closes."""
 
 
-@dataclass
+@dataclass(repr=False)  # the files are too long for a message
 class StandIn:
     """Repositories, requests and special answers of a server."""
 
@@ -56,6 +56,9 @@ class StandIn:
     objects: dict[str, bytes] = field(default_factory=dict)
     """Large files by SHA-256, before the commit that names them."""
     ignores_ranges: bool = False
+
+    def __repr__(self) -> str:
+        return f"StandIn({self.url!r})"
 
     @contextmanager
     def hang(self, path: str, answer: Answer) -> Iterator[None]:

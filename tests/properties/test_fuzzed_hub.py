@@ -78,9 +78,9 @@ def test_any_description_is_read_or_refused(server: StandIn, tmp_path: Path) -> 
 
 @FUZZING
 @given(status=STATUSES, headers=HEADERS, edits=EDITS)
-def check_answers(
-    server: StandIn, folder: Path, path: str, content: bytes, status: Any, headers: Any, edits: Any
-) -> None:
+def check_answers(server: StandIn, folder: Path, file: str | None, status: Any, headers: Any, edits: Any) -> None:
+    path = f"/api/models/{NAME}" if file is None else f"/{NAME}/resolve/{COMMIT}/{file}"
+    content = json.dumps(server.describe(NAME)).encode() if file is None else server.repositories[NAME][file]
     server.answers[path] = [Answer(status, headers, edit_bytes(content, edits))]
     check(server, folder)
 
@@ -88,9 +88,7 @@ def check_answers(
 @pytest.mark.slow
 @pytest.mark.parametrize("file", [None, "checkpoint_best.pt", "dict.en.txt"])
 def test_any_answer_is_read_or_refused(file: str | None, server: StandIn, tmp_path: Path) -> None:
-    path = f"/api/models/{NAME}" if file is None else f"/{NAME}/resolve/{COMMIT}/{file}"
-    content = json.dumps(server.describe(NAME)).encode() if file is None else server.repositories[NAME][file]
-    check_answers(server, tmp_path, path, content)
+    check_answers(server, tmp_path, file)
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[./\\a:]{1,12}", fullmatch=True))
