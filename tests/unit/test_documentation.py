@@ -13,6 +13,7 @@ import yaml
 
 from dragoman.cli.main import SUMMARIES, build_command
 from dragoman.config_keys import keys_of
+from dragoman.serving.config import ServerConfig
 from dragoman.tasks.config import TASK_CONFIGS
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +78,8 @@ def test_text_names_existing_options(page: Path) -> None:
 
 @cache
 def known_keys() -> set[str]:
-    return {re.sub(r"\[\]|\.\d+", "", key) for config in TASK_CONFIGS.values() for key in keys_of(config)}
+    configs = (*TASK_CONFIGS.values(), ServerConfig)
+    return {re.sub(r"\[\]|\.\d+", "", key) for config in configs for key in keys_of(config)}
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[str]:

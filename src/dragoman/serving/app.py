@@ -1,0 +1,94 @@
+"""The web application: all protocols, health, metrics, and what surrounds every request."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Literal
+
+from fastapi import FastAPI, Response
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+import dragoman
+from dragoman.serving.config import ServerConfig
+from dragoman.serving.protocols import deepl, immersive_translate, libretranslate
+from dragoman.serving.request_log import RequestLog
+from dragoman.serving.server import Server, ServerDep
+
+ROUTERS = (libretranslate.router, deepl.router, immersive_translate.router)
+
+
+class Health(BaseModel):
+    """State of the server."""
+
+    status: Literal["ok"] = "ok"
+
+
+def build_app(config: ServerConfig) -> FastAPI:
+    """Load the models and build the application. Raises RunError or ConfigError where a model cannot be loaded."""
+    server = Server(config)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        watch = asyncio.create_task(server.store.watch(config.reload_interval)) if config.reload_interval else None
+        server.is_ready = True
+        yield
+        server.is_ready = False
+        if watch is not None:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+
+    app = FastAPI(
+        title="dragoman",
+        version=dragoman.__version__,
+        description="Transformer sequence models behind the interfaces that clients speak.",
+        lifespan=lifespan,
+    )
+    app.state.server = server
+    for router in ROUTERS:
+        app.include_router(router)
+    _add_operation_routes(app)
+    if config.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(config.cors_origins), allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(RequestLog)
+    app.add_exception_handler(HTTPException, _render_http_error)
+    return app
+
+
+def _add_operation_routes(app: FastAPI) -> None:
+    @app.get("/health", tags=["Operation"], response_model=Health)
+    async def health() -> Health:
+        """Answer as long as the server runs."""
+        return Health()
+
+    @app.get("/ready", tags=["Operation"], response_model=Health, responses={503: {}})
+    async def ready(server: ServerDep) -> Response:
+        """Answer with status 200 while requests are accepted, and with 503 otherwise."""
+        return JSONResponse({"status": "ok" if server.is_ready else "draining"}, 200 if server.is_ready else 503)
+
+    @app.get("/metrics", tags=["Operation"])
+    async def metrics(server: ServerDep) -> Response:
+        """Return the measurements in the text format of Prometheus."""
+        return Response(server.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _render_http_error(_: object, error: Exception) -> Response:
+    """Answer a request without a route."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+
+def configure_logging() -> None:
+    """Write the log of the server to standard error, one JSON object per line."""
+    from dragoman.serving.request_log import JsonFormatter
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

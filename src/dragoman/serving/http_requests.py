@@ -1,0 +1,197 @@
+"""Requests of HTTP: a body of bounded size in bounded time, JSON or form, and work that ends when the client leaves."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from dragoman.serving.config import LimitsConfig
+from dragoman.serving.errors import RequestError, as_request_error, invalid
+from dragoman.untrusted_files import parse_json
+
+ErrorRenderer = Callable[[RequestError], Response]
+CLIENT_GONE = 499
+"""Status in the log of a request whose client left before the answer."""
+JSON, FORM, FILES = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+_B = TypeVar("_B", bound=BaseModel)
+_logger = logging.getLogger(__name__)
+
+
+def protocol_router(render: ErrorRenderer, **options: Any) -> APIRouter:
+    """Return a router of a protocol, whose errors `render` puts into the shape of the protocol."""
+
+    class ProtocolRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def handler(request: Request) -> Response:
+                try:
+                    return await _answer(request, handle)
+                except ClientDisconnect:
+                    return Response(status_code=CLIENT_GONE)
+                except RequestValidationError as error:
+                    return render(describe_invalid(error.errors()))
+                except Exception as error:
+                    shown = as_request_error(error)
+                    if shown.status == 500:
+                        _logger.exception("internal error while answering %s", request.url.path)
+                    return render(shown)
+
+            return handler
+
+    return APIRouter(route_class=ProtocolRoute, **options)
+
+
+async def _answer(request: Request, handle: Callable[[Request], Awaitable[Response]]) -> Response:
+    """Return the response of a handler. Raises ClientDisconnect, and cancels the handler, if the client leaves."""
+    limits: LimitsConfig = request.app.state.server.config.limits
+    work = asyncio.ensure_future(handle(await _with_whole_body(request, limits)))
+    gone = asyncio.ensure_future(_until_gone(request))
+    try:
+        await asyncio.wait({work, gone}, timeout=limits.timeout, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        if gone.done():
+            raise ClientDisconnect
+        raise TimeoutError
+    finally:
+        gone.cancel()
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work})
+
+
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _with_whole_body(request: Request, limits: LimitsConfig) -> Request:
+    """Return a request whose body has arrived. Raises RequestError if it is too large or too slow."""
+    limit = limits.max_file if content_type(request) == FILES else limits.max_body
+    too_large = RequestError(413, f"The request is larger than {limit:,} bytes. Send less at once.")
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or len(length) > 18 or int(length) > limit:
+        raise too_large
+    parts: list[bytes] = []
+    missing = limit
+    try:
+        async with asyncio.timeout(limits.body_timeout):
+            async for part in request.stream():
+                missing -= len(part)
+                if missing < 0:
+                    raise too_large
+                parts.append(part)
+    except TimeoutError:
+        raise RequestError(408, "The body of the request did not arrive in time. Send it again.") from None
+    messages = iter([{"type": "http.request", "body": b"".join(parts), "more_body": False}])
+
+    async def receive() -> Any:
+        return next(messages, None) or await request.receive()
+
+    return Request(request.scope, receive)
+
+
+def content_type(request: Request) -> str:
+    """Return the media type of the body, JSON where none is given."""
+    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+
+
+async def read_body(request: Request, kind: type[_B], *, lists: frozenset[str] = frozenset()) -> _B:
+    """Return the parameters of a request as `kind`: those of a JSON body, or of a form and of the address.
+
+    The fields in `lists` of a form may be given several times. Raises RequestError if a parameter is invalid.
+    """
+    is_form = content_type(request) in (FORM, FILES)
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    if not is_form and (has_body or (request.method != "GET" and not request.query_params)):
+        return check_body(parse_object(await request.body()), kind)
+    fields = request.query_params.multi_items()
+    if is_form:
+        try:
+            async with request.form(max_files=0, max_fields=10_000) as form:
+                fields += [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+        except HTTPException as error:
+            raise invalid("The body is not a valid form.") from error
+    tree: dict[str, Any] = dict(fields)
+    tree |= {name: [value for one, value in fields if one == name] for name in lists & tree.keys()}
+    return check_body(tree, kind)
+
+
+async def read_upload(request: Request, kind: type[_B]) -> tuple[_B, str, bytes]:
+    """Return the parameters, and name and content of the file in the field `file` of a form.
+
+    Raises RequestError if a parameter is invalid or the file is missing.
+    """
+    if content_type(request) != FILES:
+        raise invalid(f"The body is no form with a file. Send {FILES}.")
+    try:
+        async with request.form(max_files=1, max_fields=100) as form:
+            fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                raise invalid("Invalid request: missing file parameter", "file")
+            return check_body(fields, kind), file.filename or "", await file.read()
+    except HTTPException as error:
+        raise invalid("The body is not a valid form.") from error
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Return the object of a JSON body. Raises RequestError if it is none."""
+    try:
+        tree = parse_json(body)
+    except ValueError as error:
+        raise invalid(f"The body is not valid JSON: {error}.") from error
+    if not isinstance(tree, dict):
+        raise invalid("The body is not a JSON object.")
+    return tree
+
+
+def check_body(tree: Mapping[str, Any], kind: type[_B]) -> _B:
+    """Return the parameters of a request as `kind`. Raises RequestError with the first that is invalid."""
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        raise describe_invalid(error.errors(include_url=False, include_context=False, include_input=False)) from error
+
+
+def describe_invalid(errors: Any) -> RequestError:
+    """Return the error of the first invalid parameter."""
+    first = errors[0]
+    names = [str(one) for one in first["loc"] if one not in ("body", "query", "path", "header")]
+    name = ".".join(names)
+    return invalid(f"Invalid request: {name}: {first['msg']}." if name else f"{first['msg']}.", name or None)
+
+
+def query_schema(kind: type[BaseModel]) -> dict[str, Any]:
+    """Return the entry of the OpenAPI description for parameters in the address."""
+    properties = kind.model_json_schema()["properties"]
+    return {"parameters": [{"name": name, "in": "query", "schema": one} for name, one in properties.items()]}
+
+
+def upload_schema(kind: type[BaseModel]) -> dict[str, Any]:
+    """Return the entry of the OpenAPI description for a form that `read_upload` reads."""
+    schema = kind.model_json_schema()
+    schema["properties"]["file"] = {"type": "string", "format": "binary"}
+    schema["required"] = [*schema.get("required", []), "file"]
+    return {"requestBody": {"required": True, "content": {FILES: {"schema": schema}}}}
+
+
+def body_schema(kind: type[BaseModel], *, form: bool = True) -> dict[str, Any]:
+    """Return the entry of the OpenAPI description for a body that `read_body` reads."""
+    schema = {"schema": kind.model_json_schema()}
+    return {"requestBody": {"required": True, "content": {JSON: schema} | ({FORM: schema} if form else {})}}
+
+
+def attachment(filename: str) -> dict[str, str]:
+    """Return the header of a response that is saved under a name."""
+    return {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(filename)}"}

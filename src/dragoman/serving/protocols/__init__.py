@@ -1,0 +1,1 @@
+"""One module for each interface that clients speak; each has a `router`."""

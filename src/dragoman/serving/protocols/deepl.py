@@ -1,0 +1,294 @@
+"""The interface of DeepL, version 2: https://developers.deepl.com/api-reference.
+
+Parameters without effect here, such as glossaries, are refused.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, BeforeValidator, Field
+
+from dragoman.serving.errors import RequestError, invalid
+from dragoman.serving.http_requests import (
+    attachment,
+    body_schema,
+    protocol_router,
+    query_schema,
+    read_body,
+    read_upload,
+    upload_schema,
+)
+from dragoman.serving.languages import language_name
+from dragoman.serving.server import Server, ServerDep
+from dragoman.serving.translation import TextFormat, TranslatedText, TranslationRequest
+
+UNLIMITED = 1_000_000_000_000
+"""Character limit where there is none."""
+SCHEME = "DeepL-Auth-Key "
+_REFUSED = {
+    "context": "context",
+    "glossary_id": "glossaries",
+    "glossary_ids": "glossaries",
+    "style_id": "style rules",
+    "translation_memory_id": "translation memories",
+    "custom_instructions": "custom instructions",
+    "non_splitting_tags": "non_splitting_tags: a text is split at every tag",
+    "splitting_tags": "splitting_tags: a text is split at every tag",
+}
+"""Parameters that are refused where they are not empty, and what they ask for."""
+_BEAM_SIZES = {"latency_optimized": 1, "prefer_quality_optimized": None, "quality_optimized": None}
+
+
+def _render(error: RequestError) -> JSONResponse:
+    return JSONResponse({"message": error.message}, error.status, error.headers)
+
+
+def _as_list(value: Any) -> Any:
+    """Return a list of names, which forms separate by commas."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return [name.strip() for one in value for name in one.split(",") if name.strip()]
+    return value
+
+
+Names = Annotated[list[str], BeforeValidator(_as_list)]
+router = protocol_router(_render, prefix="/v2", tags=["DeepL"])
+
+
+class TranslateBody(BaseModel):
+    """Texts to translate."""
+
+    text: list[str] = Field(min_length=1, examples=[["Two dogs play."]])
+    target_lang: str = Field(examples=["DE"])
+    source_lang: str | None = Field(None, examples=["EN"])
+    split_sentences: Literal["0", "1", "nonewlines"] | None = None
+    preserve_formatting: Literal["0", "1"] | bool = Field(False, description="formatting is always kept")
+    formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
+    tag_handling: Literal["xml", "html"] | None = None
+    tag_handling_version: Literal["v1", "v2"] | None = None
+    outline_detection: Literal["0", "1"] | bool = Field(True, description="tags are never guessed")
+    ignore_tags: Names = []
+    model_type: Literal["latency_optimized", "quality_optimized", "prefer_quality_optimized"] | None = None
+    show_billed_characters: Literal["0", "1", "true", "false"] | bool = False
+    enable_beta_languages: Literal["0", "1"] | bool = Field(False, description="without effect, as at DeepL")
+    context: str | None = Field(None, description="refused")
+    glossary_id: str | None = Field(None, description="refused")
+    glossary_ids: Names = Field([], description="refused")
+    style_id: str | None = Field(None, description="refused")
+    translation_memory_id: str | None = Field(None, description="refused")
+    custom_instructions: Names = Field([], description="refused")
+    non_splitting_tags: Names = Field([], description="refused")
+    splitting_tags: Names = Field([], description="refused")
+
+
+_LISTS = frozenset(
+    ["text", "ignore_tags", "glossary_ids", "custom_instructions", "non_splitting_tags", "splitting_tags"]
+)
+
+
+class TranslatedItem(BaseModel):
+    """Translation of one text."""
+
+    detected_source_language: str
+    text: str
+    billed_characters: int | None = None
+    model_type_used: str | None = None
+    tag_handling_version: str | None = None
+
+
+class TranslateAnswer(BaseModel):
+    """Translations in the order of the texts."""
+
+    translations: list[TranslatedItem]
+
+
+class DocumentBody(BaseModel):
+    """File to translate."""
+
+    target_lang: str = Field(examples=["DE"])
+    source_lang: str | None = Field(None, examples=["EN"])
+    filename: str | None = Field(None, description="name of the file, in the place of that of the upload")
+    formality: Literal["default", "prefer_more", "prefer_less"] = "default"
+    glossary_id: str | None = Field(None, description="refused")
+    output_format: str | None = Field(None, description="refused")
+
+
+class DocumentHandle(BaseModel):
+    """Names under which a file is asked for."""
+
+    document_id: str
+    document_key: str
+
+
+class DocumentKey(BaseModel):
+    """Proof that a client has uploaded a file."""
+
+    document_key: str
+
+
+class DocumentStatus(BaseModel):
+    """Progress of the translation of a file."""
+
+    document_id: str
+    status: Literal["queued", "translating", "done", "error"]
+    seconds_remaining: int | None = None
+    billed_characters: int | None = None
+    error_message: str | None = None
+
+
+class Language(BaseModel):
+    """Source or target language."""
+
+    language: str
+    name: str
+    supports_formality: bool | None = None
+
+
+class LanguagesBody(BaseModel):
+    """Side whose languages are asked for."""
+
+    type: Literal["source", "target"] = "source"
+
+
+class Usage(BaseModel):
+    """Characters translated since the server was started, and how many are allowed."""
+
+    character_count: int
+    character_limit: int
+
+
+class LanguagePairs(BaseModel):
+    """Language pairs of glossaries."""
+
+    supported_languages: list[dict[Literal["source_lang", "target_lang"], str]]
+
+
+@router.post(
+    "/translate",
+    response_model=TranslateAnswer,
+    response_model_exclude_none=True,
+    openapi_extra=body_schema(TranslateBody),
+)
+async def translate(request: Request, server: ServerDep) -> TranslateAnswer:
+    """Translate texts, each by itself."""
+    client = _client(request, server)
+    body = await read_body(request, TranslateBody, lists=_LISTS)
+    _refuse_without_effect(body)
+    texts = [" ".join(text.split("\n")) for text in body.text] if body.split_sentences == "nonewlines" else body.text
+    formats: Mapping[str | None, TextFormat] = {None: "text", "xml": "xml", "html": "html"}
+    beam_size = _BEAM_SIZES.get(body.model_type or "")
+    asked = TranslationRequest(
+        texts=texts,
+        source=body.source_lang or None,
+        target=body.target_lang,
+        text_format=formats[body.tag_handling],
+        ignored_tags=body.ignore_tags,
+        split_sentences=body.split_sentences != "0",
+        options={} if beam_size is None else {"beam_size": beam_size},
+    )
+    found = await server.translate(asked, client)
+    return TranslateAnswer(translations=[_item(body, *pair) for pair in zip(body.text, found, strict=True)])
+
+
+def _item(body: TranslateBody, text: str, found: TranslatedText) -> TranslatedItem:
+    return TranslatedItem(
+        detected_source_language=found.pair[0].upper(),
+        text=found.text,
+        billed_characters=len(text) if body.show_billed_characters in (True, "1", "true") else None,
+        model_type_used=body.model_type and body.model_type.removeprefix("prefer_"),
+        tag_handling_version=body.tag_handling and (body.tag_handling_version or "v2"),
+    )
+
+
+def _refuse_without_effect(body: TranslateBody) -> None:
+    """Raise RequestError for a parameter that would have no effect."""
+    for name, what in _REFUSED.items():
+        if getattr(body, name):
+            raise invalid(f"Not supported: {what}. Leave {name} out.", name)
+    if body.formality in ("more", "less"):
+        raise invalid(f"formality is not supported by this model. Use prefer_{body.formality}, or leave it out.")
+    if body.tag_handling is None and (body.ignore_tags or body.tag_handling_version):
+        raise invalid("ignore_tags and tag_handling_version have no effect without tag_handling. Leave them out.")
+
+
+@router.post("/document", response_model=DocumentHandle, openapi_extra=upload_schema(DocumentBody))
+async def upload_document(request: Request, server: ServerDep) -> DocumentHandle:
+    """Start the translation of a file."""
+    client = _client(request, server)
+    body, filename, content = await read_upload(request, DocumentBody)
+    for name in ("glossary_id", "output_format"):
+        if getattr(body, name):
+            raise invalid(f"{name} is not supported. Leave it out.", name)
+    asked = TranslationRequest(texts=[], target=body.target_lang, source=body.source_lang or None)
+    job = server.start_document(body.filename or filename, content, asked, client)
+    return DocumentHandle(document_id=job.identifier, document_key=job.key)
+
+
+@router.post(
+    "/document/{document_id}",
+    response_model=DocumentStatus,
+    response_model_exclude_none=True,
+    openapi_extra=body_schema(DocumentKey),
+)
+async def document_status(document_id: str, request: Request, server: ServerDep) -> DocumentStatus:
+    """Return the progress of the translation of a file."""
+    _client(request, server)
+    body = await read_body(request, DocumentKey)
+    job = server.documents.get(document_id, body.document_key)
+    return DocumentStatus(
+        document_id=job.identifier,
+        status=job.status,
+        seconds_remaining=1 if job.status == "translating" else None,
+        billed_characters=job.characters if job.status == "done" else None,
+        error_message=job.message or None,
+    )
+
+
+@router.post("/document/{document_id}/result", response_class=Response, openapi_extra=body_schema(DocumentKey))
+async def document_result(document_id: str, request: Request, server: ServerDep) -> Response:
+    """Return a translated file, once."""
+    _client(request, server)
+    body = await read_body(request, DocumentKey)
+    job = server.documents.take(document_id, body.document_key)
+    return Response(job.content, media_type="application/octet-stream", headers=attachment(job.filename))
+
+
+@router.get(
+    "/languages",
+    response_model=list[Language],
+    response_model_exclude_none=True,
+    openapi_extra=query_schema(LanguagesBody),
+)
+@router.post("/languages", response_model=list[Language], response_model_exclude_none=True, include_in_schema=False)
+async def languages(request: Request, server: ServerDep) -> list[Language]:
+    """Return the source or target languages; clients send `type` in the address or in a body."""
+    _client(request, server)
+    is_target = (await read_body(request, LanguagesBody)).type == "target"
+    codes = sorted({pair[is_target] for pair in server.store.pairs()})
+    formality = False if is_target else None
+    return [Language(language=one.upper(), name=language_name(one), supports_formality=formality) for one in codes]
+
+
+@router.get("/usage", response_model=Usage)
+@router.post("/usage", response_model=Usage, include_in_schema=False)
+async def usage(request: Request, server: ServerDep) -> Usage:
+    """Return how many characters were translated."""
+    _client(request, server)
+    return Usage(character_count=server.metrics.characters, character_limit=UNLIMITED)
+
+
+@router.get("/glossary-language-pairs", response_model=LanguagePairs)
+async def glossary_language_pairs(request: Request, server: ServerDep) -> LanguagePairs:
+    """Return no pairs: there are no glossaries."""
+    _client(request, server)
+    return LanguagePairs(supported_languages=[])
+
+
+def _client(request: Request, server: Server) -> str:
+    """Return the client of a request by its key. Raises RequestError with status 403 for a wrong one."""
+    given = request.headers.get("authorization", "")
+    key = given[len(SCHEME) :] if given[: len(SCHEME)].casefold() == SCHEME.casefold() else None
+    return server.client_of(request, key)

@@ -1,0 +1,78 @@
+"""Settings of the server from a file, the environment and the command line."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dragoman.config import override, parse
+from dragoman.config_trees import Tree, merge, nest
+from dragoman.errors import ConfigError
+from dragoman.serving.config import ServerConfig
+from dragoman.untrusted_files import MEBIBYTE, FileKind
+from dragoman.yaml_files import YamlError, parse_yaml
+
+ENVIRONMENT = "DRAGOMAN_SERVE_"
+"""Beginning of the environment variables; `__` separates groups, as in DRAGOMAN_SERVE_LIMITS__MAX_TEXTS."""
+_FILE = FileKind(MEBIBYTE, error=ConfigError, is_user_file=True)
+_NAMED = re.compile(r"(?P<name>[\w.:@+-]+)=(?P<path>.+)", re.DOTALL)
+_PAIR = re.compile(r"(?P<source>[A-Za-z]{2,3}(?:_[A-Za-z]+)?)-(?P<target>[A-Za-z]{2,3}(?:_[A-Za-z]+)?)")
+
+
+def read_settings(
+    file: Path | None,
+    options: Mapping[str, Any],
+    assignments: Iterable[str] = (),
+    environment: Mapping[str, str] = os.environ,
+) -> ServerConfig:
+    """Return the settings: those of a file, overridden by the environment, by options and by `--set` assignments.
+
+    `models` in options are texts such as `en-de=RUN`. Raises ConfigError, which names the source of a wrong value.
+    """
+    tree = _read_yaml(_FILE.read_text(file), str(file)) if file is not None else {}
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"{file}: is not a mapping of settings. Write lines such as: port: 8000")
+    for layer, where in ((tree, f"{file}: "), (_from_environment(environment), "")):
+        parse(ServerConfig, _complete(layer), where=where)  # an error names the layer
+    merged = merge(merge(_complete(tree), _complete(_from_environment(environment))), _complete(options))
+    settings = parse(ServerConfig, _complete(override(merged, assignments)))
+    if not settings.models:
+        raise ConfigError("No model is named. Give run folders, as in: dragoman serve en-de=runs/en-de")
+    return settings
+
+
+def _complete(tree: Mapping[str, Any]) -> Tree:
+    """Return settings in which a model given as a text is a group."""
+    models = tree.get("models")
+    given = [models] if isinstance(models, str) else models
+    if not isinstance(given, Sequence):
+        return dict(tree)
+    return {**tree, "models": [model_settings(one) if isinstance(one, str) else one for one in given]}
+
+
+def model_settings(text: str) -> Tree:
+    """Return the settings of a model given as `RUN` or `NAME=RUN`, where a name such as `en-de` tells the languages."""
+    match = _NAMED.fullmatch(text)
+    if match is None or Path(text).exists():
+        return {"path": text}
+    pair = _PAIR.fullmatch(match["name"])
+    languages = {} if pair is None else {"source_language": pair["source"], "target_language": pair["target"]}
+    return {"name": match["name"], "path": match["path"], **languages}
+
+
+def _from_environment(environment: Mapping[str, str]) -> Tree:
+    """Return the settings in environment variables, whose values are YAML."""
+    tree: Tree = {}
+    for name, value in sorted(environment.items()):
+        if name.startswith(ENVIRONMENT):
+            key = name.removeprefix(ENVIRONMENT).lower().replace("__", ".")
+            tree = merge(tree, nest(key, _read_yaml(value, name)))
+    return tree
+
+
+def _read_yaml(text: str, where: str) -> Any:
+    try:
+        return parse_yaml(text)
+    except YamlError as error:
+        raise ConfigError(f"{where}: is not valid YAML ({error}). Correct it.") from error

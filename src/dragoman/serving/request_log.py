@@ -1,0 +1,66 @@
+"""Log of requests: a JSON object for each, with an id that the client gets too, and without texts and keys."""
+
+import json
+import logging
+import re
+import secrets
+import time
+from typing import Any, final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+REQUEST_ID = "x-request-id"
+_VALID_ID = re.compile(r"[\w.-]{1,64}")
+_logger = logging.getLogger("dragoman.requests")
+
+
+@final
+class RequestLog:
+    """Middleware that gives every request an id, logs its end, and answers an unexpected error with status 500."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(REQUEST_ID, "")
+        identifier = given if _VALID_ID.fullmatch(given) else secrets.token_hex(8)
+        begin, status = time.monotonic(), 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[REQUEST_ID] = identifier
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            record = {
+                "request_id": identifier,
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status,
+                "seconds": round(time.monotonic() - begin, 4),
+            }
+            _logger.info("request", extra={"fields": record})
+
+
+@final
+class JsonFormatter(logging.Formatter):
+    """Formats records of the log as JSON objects, one per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

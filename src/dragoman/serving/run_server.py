@@ -1,0 +1,52 @@
+"""Run the server until a signal ends it; requests that are being answered get time to complete."""
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI
+
+from dragoman.errors import RunError
+from dragoman.serving.app import build_app, configure_logging
+from dragoman.serving.config import ServerConfig
+
+
+def run_server(config: ServerConfig, on_ready: Callable[[str], None]) -> None:
+    """Load the models, listen, and answer requests until SIGTERM or Ctrl-C. `on_ready` gets the address.
+
+    Raises RunError where the address is in use, and as `build_app` does.
+    """
+    with _listen(config) as listening:
+        app = build_app(config)
+        configure_logging()
+        _serve(app, config, listening, on_ready)
+
+
+def _serve(app: FastAPI, config: ServerConfig, listening: socket.socket, on_ready: Callable[[str], None]) -> None:
+    """Answer requests to an open port."""
+    settings = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(config.drain_timeout),
+        lifespan="on",
+    )
+    host, port = listening.getsockname()[:2]
+    on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _listen(config: ServerConfig) -> socket.socket:
+    """Bind the port before the models are loaded, so that an error comes at once."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        listening = socket.socket(family)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((config.host, config.port))
+    except OSError as error:
+        raise RunError(
+            f"{config.host}:{config.port}: cannot listen ({error.strerror or error}). Choose another --port or --host."
+        ) from error
+    listening.set_inheritable(True)
+    return listening

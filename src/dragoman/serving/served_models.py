@@ -1,0 +1,189 @@
+"""Loaded models by name, and by language pair, which are loaded again when their run folders change."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+from dragoman.errors import ConfigError, DragomanError
+from dragoman.inference import Translator
+from dragoman.runs.folder import RunFolder
+from dragoman.serving.config import ModelConfig
+from dragoman.serving.errors import RequestError
+from dragoman.serving.languages import find_language
+
+if TYPE_CHECKING:
+    from dragoman.runs.load import LoadedModel
+
+LanguagePair = tuple[str, str]
+FolderState = tuple[tuple[str, int, int], ...]
+_M = TypeVar("_M")
+_PIVOTS = ("en",)
+"""Languages that are preferred between two others."""
+_logger = logging.getLogger(__name__)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A loaded model. A request keeps the one it began with, also when its folder changes."""
+
+    name: str
+    path: Path
+    model: "LoadedModel"
+    state: FolderState
+    pairs: frozenset[LanguagePair] = frozenset()
+    """Language pairs of a translator."""
+    created: int = field(default_factory=lambda: int(time.time()))
+    """Seconds since 1970 when the model was loaded."""
+
+    def language_options(self, pair: LanguagePair) -> dict[str, str]:
+        """Return the arguments of `translate` for a pair: none for a model of one pair."""
+        assert isinstance(self.model, Translator)
+        if not self.model.tokenizer.prefixes.languages:
+            return {}
+        return {"source_language": pair[0], "target_language": pair[1]}
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Translation by one model, from a language into another."""
+
+    model: ServedModel
+    pair: LanguagePair
+
+
+@final
+class ModelStore:
+    """The models of a server. `load` loads the model of a path."""
+
+    def __init__(self, configs: Sequence[ModelConfig], load: Callable[[str], "LoadedModel"]) -> None:
+        """Load all models. Raises RunError and ConfigError where one cannot be loaded, or two have one name."""
+        self._load = load
+        self._configs = {config.name or Path(config.path).resolve().name: config for config in configs}
+        if len(self._configs) < len(configs):
+            raise ConfigError("Two models have the same name. Give each a name of its own, as in NAME=PATH.")
+        self._models = {name: self._read(name, config) for name, config in self._configs.items()}
+        self._failed: dict[str, FolderState] = {}
+
+    @property
+    def models(self) -> Sequence[ServedModel]:
+        """All models, in the order of the configuration."""
+        return list(self._models.values())
+
+    def of_kind(self, *kinds: type[Any]) -> list[ServedModel]:
+        """Return the models that are loaded as one of these classes."""
+        return [one for one in self.models if isinstance(one.model, kinds)]
+
+    def get(self, name: str | None, kind: type[_M], *, verb: str) -> tuple[ServedModel, _M]:
+        """Return a model of this class by its name; without a name, the first. Raises RequestError if there is none."""
+        for one in self.models:
+            if name in (None, one.name) and isinstance(one.model, kind):
+                return one, one.model
+        if name in self._models:
+            raise RequestError(400, f"The model {name} cannot {verb}.", "model")
+        raise RequestError(404, f"There is no model {name}." if name else f"No model here can {verb}.", "model")
+
+    def pairs(self) -> frozenset[LanguagePair]:
+        """Return the language pairs that are translated, directly or through a third language."""
+        direct = frozenset[LanguagePair]().union(*(one.pairs for one in self.models))
+        through = {(a, c) for a, b in direct for b2, c in direct if b == b2 and a != c}
+        return direct | through
+
+    def route(self, pair: LanguagePair, *, model: str | None = None) -> list[Hop]:
+        """Return the models that translate a pair of known codes: one, or two through a third language.
+
+        Raises RequestError if there are none.
+        """
+        chosen = [one for one in self.of_kind(Translator) if model in (None, one.name)]
+        for one in chosen:
+            if pair in one.pairs:
+                return [Hop(one, pair)]
+        middles = sorted(
+            {b for one in chosen for a, b in one.pairs if a == pair[0]}, key=lambda b: (b not in _PIVOTS, b)
+        )
+        for middle in middles:
+            ways = [(first, second) for first in chosen for second in chosen]
+            for first, second in ways:
+                if (pair[0], middle) in first.pairs and (middle, pair[1]) in second.pairs:
+                    return [Hop(first, (pair[0], middle)), Hop(second, (middle, pair[1]))]
+        raise RequestError(400, f"{pair[0]} to {pair[1]} is not supported.", "target")
+
+    def find_source(self, given: str) -> str:
+        """Return the source language that a code means. Raises RequestError if none is known."""
+        return _find(given, (source for source, _ in self.pairs()), "source")
+
+    def find_target(self, given: str, source: str | None = None) -> str:
+        """Return the target language, of a source, that a code means. Raises RequestError if none is known."""
+        return _find(given, (target for one, target in self.pairs() if source in (None, one)), "target")
+
+    async def watch(self, interval: float) -> None:
+        """Load the models again whose run folders have changed, when they are complete, until cancelled."""
+        before = {name: one.state for name, one in self._models.items()}
+        while True:
+            await asyncio.sleep(interval)
+            now = await asyncio.to_thread(lambda: {name: folder_state(one.path) for name, one in self._models.items()})
+            for name, state in now.items():
+                is_settled = state == before[name]  # a folder that still changes is looked at again
+                if is_settled and state not in (self._models[name].state, self._failed.get(name)):
+                    await self._reload(name, state)
+            before = now
+
+    async def _reload(self, name: str, state: FolderState) -> None:
+        try:
+            self._models[name] = await asyncio.to_thread(self._read, name, self._configs[name])
+            _logger.info("loaded model %s again", name)
+        except DragomanError as error:
+            self._failed[name] = state
+            _logger.error("model %s stays as it was: %s", name, error)
+
+    def _read(self, name: str, config: ModelConfig) -> ServedModel:
+        path = Path(config.path)
+        state = folder_state(path)
+        model = self._load(config.path)
+        pairs = _language_pairs(config, model) if isinstance(model, Translator) else frozenset[LanguagePair]()
+        return ServedModel(name, path, model, state, pairs)
+
+
+def folder_state(path: Path) -> FolderState:
+    """Return names, sizes and times of the files of a folder, which change with their content."""
+    try:
+        files = [(one.name, one.stat()) for one in sorted(path.iterdir()) if one.is_file()]
+    except OSError:  # while it is replaced
+        return ()
+    return tuple((name, status.st_size, status.st_mtime_ns) for name, status in files)
+
+
+def _language_pairs(config: ModelConfig, translator: Translator) -> frozenset[LanguagePair]:
+    """Return the pairs of a translator: those of its configuration, of its tokenizer, or of its training files."""
+    prefixes = translator.tokenizer.prefixes
+    given = config.source_language, config.target_language
+    if prefixes.languages and given == (None, None):
+        codes = list(prefixes.languages)
+        return frozenset(prefixes.directions or ((a, b) for a in codes for b in codes if a != b))
+    source, target = (one or two for one, two in zip(given, _trained_pair(Path(config.path)), strict=True))
+    if source is None or target is None:
+        raise ConfigError(
+            f"{config.path}: does not say which languages it translates. Name them, as in: "
+            f"dragoman serve en-de={config.path}"
+        )
+    return frozenset([(source, target)])
+
+
+def _trained_pair(path: Path) -> tuple[str | None, str | None]:
+    """Return the languages that a run says its training data has; None where it does not say."""
+    data: Mapping[str, Any] = RunFolder(path).read_raw_config().get("data") or {}
+    train = data.get("train")
+    if not isinstance(train, dict):
+        return None, None
+    return train.get("source_language"), train.get("target_language")
+
+
+def _find(given: str, known: Iterable[str], name: str) -> str:
+    found = find_language(given, known)
+    if found is None:
+        raise RequestError(400, f"{given[:32]} is not supported", name)
+    return found

@@ -1,0 +1,105 @@
+"""The server behind all protocols: models, limits, keys and metrics, and the work that requests ask for."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, final
+
+from fastapi import Depends, Request
+
+from dragoman.runs.load import load
+from dragoman.serving.admission import Admission
+from dragoman.serving.api_keys import ApiKeys
+from dragoman.serving.config import ServerConfig
+from dragoman.serving.documents import DocumentJob, DocumentStore, read_document
+from dragoman.serving.errors import RequestError, invalid
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.served_models import ModelStore
+from dragoman.serving.translation import TranslatedText, TranslationRequest, TranslationService
+
+
+@final
+class Server:
+    """State of a server. Protocols call its methods, which raise RequestError where a request is not answered."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        """Load all models. Raises RunError or ConfigError where one cannot be loaded."""
+        self.config = config
+        self.keys = None if config.api_keys is None else ApiKeys.read(Path(config.api_keys))
+        self.store = ModelStore(
+            config.models, lambda path: load(path, device=config.device, compute_type=config.compute_type)
+        )
+        self.admission = Admission(config.limits)
+        self.metrics = Metrics(self.admission)
+        self.documents = DocumentStore()
+        self._translation = TranslationService(self.store)
+        self.detect = self._translation.detect
+        self.is_ready = False
+        """Whether requests are accepted: False before the start and after the signal to end."""
+
+    def client_of(self, request: Request, key: str | None, *, status: int = 403) -> str:
+        """Return the name of the owner of a key, or the address of the client where no keys are needed.
+
+        Raises RequestError with a status if the key is missing or wrong.
+        """
+        if self.keys is None:
+            return request.client.host if request.client is not None else ""
+        owner = self.keys.owner(key or "")
+        if owner is None:
+            raise RequestError(status, "Invalid API key." if key else "An API key is required.")
+        return f"key {owner}"
+
+    @contextmanager
+    def admit(self, client: str) -> Iterator[None]:
+        """Do the work of a request of a client. Raises RequestError above a limit."""
+        if not self.is_ready:
+            raise RequestError(503, "The server is shutting down.", retry_after=5)
+        with self.admission.enter(client):
+            yield
+
+    def check_texts(self, texts: Sequence[str], *, n_best: int = 1, beam_size: int | None = None) -> None:
+        """Raise RequestError if a request asks for more than the limits allow."""
+        limits = self.config.limits
+        if len(texts) > limits.max_texts:
+            raise invalid(f"Invalid request: request ({len(texts):,}) exceeds text limit ({limits.max_texts:,})")
+        if (count := sum(map(len, texts))) > limits.max_characters:
+            raise invalid(f"Invalid request: request ({count:,}) exceeds character limit ({limits.max_characters:,})")
+        if n_best > limits.max_n_best:
+            raise invalid(f"Invalid request: at most {limits.max_n_best} alternatives are allowed")
+        if beam_size is not None and beam_size > limits.max_beam_size:
+            raise invalid(f"Invalid request: the beam size is at most {limits.max_beam_size}", "beam_size")
+
+    def start_document(self, filename: str, content: bytes, asked: TranslationRequest, client: str) -> DocumentJob:
+        """Start the translation of a file; the texts of `asked` are replaced by its text.
+
+        Raises RequestError if the file cannot be translated, or asks for a language that is not supported.
+        """
+        text, text_format = read_document(filename, content)
+        request = replace(asked, texts=[text], text_format=text_format)
+        self.check_texts(request.texts)
+        source = None if request.source is None else self.store.find_source(request.source)
+        self.store.find_target(request.target, source)
+
+        async def work() -> str:
+            [found] = await self.translate(request, client)
+            return found.text
+
+        return self.documents.start(filename, len(text), work)
+
+    async def translate(self, request: TranslationRequest, client: str) -> list[TranslatedText]:
+        """Translate the texts of a client."""
+        self.check_texts(request.texts, n_best=request.n_best, beam_size=request.options.get("beam_size"))
+        with self.admit(client), self.metrics.observe(request.texts) as observed:
+            found = await self._translation.translate(request)
+            observed(one.text for one in found)
+            return found
+
+
+def server_of(request: Request) -> Server:
+    """Return the server that a request came to."""
+    server: Server = request.app.state.server
+    return server
+
+
+ServerDep = Annotated[Server, Depends(server_of)]

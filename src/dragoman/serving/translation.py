@@ -1,0 +1,134 @@
+"""Translation of the texts of a request: languages, models, markup, and all texts of a language in one batch."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, final
+
+from dragoman.inference import TranslationResult, Translator
+from dragoman.serving.languages import DetectedLanguage, LanguageDetector
+from dragoman.serving.markup_text import MarkupText
+from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
+
+TextFormat = Literal["text", "html", "xml"]
+
+
+@final
+@dataclass(frozen=True)
+class TranslationRequest:
+    """Texts to translate, in the terms that all protocols share."""
+
+    texts: Sequence[str]
+    target: str
+    source: str | None = None
+    """Language code; None: each text has the language that it is recognized to be in."""
+    text_format: TextFormat = "text"
+    ignored_tags: Collection[str] = ()
+    """Elements of markup whose text is not translated."""
+    split_sentences: bool = True
+    """Whether each sentence is translated by itself; white space between sentences is kept."""
+    n_best: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of `Translator.translate`."""
+    model: str | None = None
+    """Name of the model; None: any of the language pair."""
+
+
+@final
+@dataclass(frozen=True)
+class TranslatedText:
+    """Translations of one text, best first, at least one."""
+
+    texts: Sequence[str]
+    pair: LanguagePair
+    hops: Sequence[Hop]
+    """Models that translated it, one after the other."""
+    result: TranslationResult | None = None
+    """Tokens and scores by the last model; None for markup, whose texts are translated one by one."""
+    detected: DetectedLanguage | None = None
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.texts[0]
+
+
+@final
+class TranslationService:
+    """Translates requests with the models of a store."""
+
+    def __init__(self, store: ModelStore) -> None:
+        self.store = store
+        self._detector: tuple[frozenset[str], LanguageDetector] | None = None
+
+    async def detect(self, texts: Sequence[str]) -> list[Sequence[DetectedLanguage]]:
+        """Return the source languages that each text may be in, the most probable first."""
+        languages = frozenset(source for source, _ in self.store.pairs())
+        if self._detector is None or self._detector[0] != languages:
+            self._detector = languages, LanguageDetector(languages)
+        detect = self._detector[1].detect
+        return await asyncio.to_thread(lambda: [detect(text) for text in texts])
+
+    async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
+        """Return the translations of each text. Raises RequestError for a language that is not supported."""
+        detected: list[DetectedLanguage | None] = [None] * len(request.texts)
+        if request.source is None:
+            detected = [found[0] if found else None for found in await self.detect(request.texts)]
+        groups: dict[LanguagePair, list[int]] = defaultdict(list)
+        for place, found in enumerate(detected):
+            source = self.store.find_source(found.code if found is not None else request.source or "auto")
+            groups[source, self.store.find_target(request.target, source)].append(place)
+        some = await asyncio.gather(
+            *(
+                self._translate_pair([request.texts[place] for place in places], pair, request)
+                for pair, places in groups.items()
+            )
+        )
+        results = {
+            place: replace(one, detected=detected[place])
+            for places, translated in zip(groups.values(), some, strict=True)
+            for place, one in zip(places, translated, strict=True)
+        }
+        return [results[place] for place in range(len(request.texts))]
+
+    async def _translate_pair(
+        self, texts: Sequence[str], pair: LanguagePair, request: TranslationRequest
+    ) -> list[TranslatedText]:
+        """Translate texts of one language."""
+        hops = self.store.route(pair, model=request.model)
+        if request.text_format == "text":
+            results = await _run_hops(texts, hops, request)
+            return [TranslatedText([one.text for one in result], pair, hops, result) for result in results]
+        markup, ignored = request.text_format, request.ignored_tags
+        documents = [MarkupText.parse(text, markup=markup, ignored=ignored) for text in texts]
+        found = iter(await _run_hops([text for one in documents for text in one.texts], hops, request))
+        return [TranslatedText(_fill(one, [next(found) for _ in one.texts]), pair, hops) for one in documents]
+
+
+async def _run_hops(texts: Sequence[str], hops: Sequence[Hop], request: TranslationRequest) -> list[TranslationResult]:
+    """Translate by one model after the other; all but the last translate into their best translation."""
+    results: list[TranslationResult] = []
+    for number, hop in enumerate(hops, start=1):
+        translator = hop.model.model
+        assert isinstance(translator, Translator)
+        split = {"split": "sentences", "language": hop.pair[0]} if request.split_sentences else {}
+        options: Any = {
+            **split,
+            **request.options,
+            **hop.model.language_options(hop.pair),
+            "n_best": request.n_best if number == len(hops) else 1,
+        }
+        results = await translator.translate_async(list(texts), **options)
+        texts = [one.text for one in results]
+    return results
+
+
+def _fill(document: MarkupText, found: Sequence[TranslationResult]) -> list[str]:
+    """Return a document with the best translations of all its texts, with their second ones, and so on.
+
+    A text with fewer translations keeps its last one.
+    """
+    count = max(map(len, found), default=1)
+    filled = (document.fill([one[min(rank, len(one) - 1)].text for one in found]) for rank in range(count))
+    return list(dict.fromkeys(filled))

@@ -1,0 +1,121 @@
+"""The interface of DeepL, with its client for Python as it is published."""
+
+import deepl
+import pytest
+
+from tests.running_server import RunningServer, running_server
+from tests.small_runs import dragoman
+
+TEXTS = ["two dogs play .", "a cat sits by the sea", "the sea"]
+
+
+@pytest.fixture(scope="module")
+def translations(models) -> list[str]:
+    """Translations by the command line."""
+    options = [part for text in TEXTS for part in ("--text", text)]
+    return dragoman("translate", "en-de", *options, cwd=models).stdout.split("\n")[:-1]
+
+
+@pytest.fixture
+def client(server: RunningServer) -> deepl.DeepLClient:
+    return deepl.DeepLClient("any", server_url=server.url)
+
+
+def test_texts_are_translated_as_by_the_command_line(client, translations):
+    found = client.translate_text(TEXTS, source_lang="EN", target_lang="DE")
+    assert [one.text for one in found] == translations
+    assert {one.detected_source_lang for one in found} == {"EN"}
+
+
+def test_languages_are_detected(client):
+    found = client.translate_text("Die Katze schläft in dem Haus am Meer.", target_lang="FR")
+    assert found.detected_source_lang == "DE"
+    assert found.billed_characters == len("Die Katze schläft in dem Haus am Meer.")
+
+
+@pytest.mark.parametrize("handling", ["html", "xml"])
+def test_tags_stay_and_ignored_texts_are_not_translated(client, translations, handling):
+    text = f'<p>{TEXTS[0]}<X id="7">{TEXTS[1]}</X></p>'
+    options = {"source_lang": "EN", "target_lang": "DE", "tag_handling": handling}
+    found = client.translate_text(text, **options, ignore_tags=["x" if handling == "html" else "X"])
+    assert found.text == f'<p>{translations[0]}<X id="7">{TEXTS[1]}</X></p>'
+
+
+def test_a_translation_without_delay_is_greedy(client, models):
+    greedy = dragoman("translate", "en-de", "--text", TEXTS[0], "--beam", 1, cwd=models).stdout.rstrip("\n")
+    found = client.translate_text(TEXTS[0], source_lang="EN", target_lang="DE", model_type="latency_optimized")
+    assert (found.text, found.model_type_used) == (greedy, "latency_optimized")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"formality": "more"},
+        {"context": "a letter"},
+        {"glossary": "4c81ffb4-2e98-4ad0-9dd2-2f5bd0e41e2a"},
+        {"non_splitting_tags": ["a"], "tag_handling": "xml"},
+        {"ignore_tags": ["a"]},
+        {"custom_instructions": ["be kind"]},
+    ],
+)
+def test_parameters_without_effect_are_refused(client, options):
+    with pytest.raises(deepl.DeepLException, match=r"supported|no effect"):
+        client.translate_text(TEXTS[0], source_lang="EN", target_lang="DE", **options)
+
+
+def test_formality_that_is_only_preferred_is_accepted(client, translations):
+    found = client.translate_text(TEXTS[0], source_lang="EN", target_lang="DE", formality="prefer_more")
+    assert found.text == translations[0]
+
+
+def test_an_unknown_language_is_an_error(client):
+    with pytest.raises(deepl.DeepLException, match="JA is not supported"):
+        client.translate_text(TEXTS[0], target_lang="JA", source_lang="EN")
+
+
+def test_languages_usage_and_glossary_pairs(client):
+    assert [one.code for one in client.get_source_languages()] == ["DE", "EN"]
+    assert [(one.code, one.name) for one in client.get_target_languages()] == [("DE", "German"), ("FR", "French")]
+    before = client.get_usage().character.count
+    client.translate_text("abc", source_lang="EN", target_lang="DE")
+    assert client.get_usage().character.count == before + 3
+    assert client.get_glossary_languages() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"), [("a.txt", "", "\n"), ("b.html", "<html><body><p>", "</p></body></html>")]
+)
+def test_files(client, translations, tmp_path, name, begin, end):
+    (tmp_path / name).write_text(begin + TEXTS[0] + end, encoding="utf-8")
+    client.translate_document_from_filepath(tmp_path / name, tmp_path / "out", source_lang="EN", target_lang="DE")
+    assert (tmp_path / "out").read_text(encoding="utf-8") == begin + translations[0] + end
+
+
+def test_a_file_of_another_type_is_an_error(client, tmp_path):
+    (tmp_path / "a.exe").write_bytes(b"MZ")
+    with pytest.raises(deepl.DeepLException, match="Files of this type are not supported"):
+        client.translate_document_from_filepath(tmp_path / "a.exe", tmp_path / "out", target_lang="DE")
+
+
+def test_a_file_is_given_to_the_owner_of_its_key_only(client, server, tmp_path):
+    (tmp_path / "a.txt").write_text(TEXTS[0], encoding="utf-8")
+    with (tmp_path / "a.txt").open("rb") as file:
+        handle = client.translate_document_upload(file, source_lang="EN", target_lang="DE")
+    other = deepl.DocumentHandle(handle.document_id, "0" * 64)
+    with pytest.raises(deepl.DeepLException, match="Document not found"):
+        client.translate_document_get_status(other)
+
+
+def test_keys(models):
+    key = dragoman("serve", "--add-key", "weblate", "--api-keys", "keys", cwd=models).stdout.strip()
+    with running_server(models, "en-de=en-de", "--api-keys", "keys") as server:
+        assert deepl.DeepLClient(key, server_url=server.url).get_usage().character.count == 0
+        for wrong in (key[:-1], "dgm_"):
+            with pytest.raises(deepl.AuthorizationException):
+                deepl.DeepLClient(wrong, server_url=server.url).get_usage()
+
+
+def test_immersive_translate(server: RunningServer, translations):
+    status, answer = server.post("/imme", {"source_lang": "en", "target_lang": "de", "text_list": TEXTS})
+    assert status == 200
+    assert answer == {"translations": [{"detected_source_lang": "en", "text": one} for one in translations]}
