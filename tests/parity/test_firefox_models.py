@@ -91,6 +91,25 @@ def test_engine_reads_the_export_of_an_import(original: Original) -> None:
         assert left.read_bytes() == right.read_bytes()
 
 
+def test_int8_shift_outputs_equal_those_of_the_engine(original: Original) -> None:
+    expected = [engine(original.folder).translate(text) for text in SAMPLE]
+    model = dragoman.load(original.run, compute_type="int8_shift", shortlist=True)
+    found = [result.text for result in model.translate(SAMPLE, beam_size=1)]
+    assert sum(map(str.__eq__, found, expected)) >= 0.99 * len(SAMPLE)
+    assert [model.translate(text, beam_size=1).text for text in SAMPLE[:20]] == found[:20]
+
+
+@pytest.mark.parametrize("instruction_set", ["portable", "avx2"])
+def test_int8_shift_equals_the_reference_on_all_instruction_sets(
+    original: Original, instruction_set: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_INSTRUCTION_SET", instruction_set)
+    model = dragoman.load(original.run, compute_type="int8_shift", shortlist=True)
+    texts = SAMPLE[::5]
+    found = [result.text for result in model.translate(texts, beam_size=1)]
+    assert found == list(same_arithmetic(original.exported, texts))
+
+
 @pytest.mark.parametrize("compute_type", ["float32", "int8"])
 def test_fast_paths_are_near_the_engine(original: Original, compute_type: Any) -> None:
     expected = [engine(original.folder).translate(text) for text in SAMPLE]

@@ -10,6 +10,7 @@
 
 #include "bindings/cpu_ops.hpp"
 #include "bindings/gil.hpp"
+#include "bindings/int8_shift.hpp"
 #include "kernels/dispatch.hpp"
 #include "model/model.hpp"
 #include "runtime/fork_guard.hpp"
@@ -275,6 +276,7 @@ NB_MODULE(_ext, module) {
     using release_gil = nb::call_guard<GilRelease>;
     nb::set_leak_warnings(false);  // training keeps its CpuOps until the process ends
     bind_cpu_ops(module);
+    bind_int8_shift(module);
     module.def("instruction_sets", &instruction_sets);
     module.def("quantize", &quantize, nb::arg("weight").noconvert(), nb::arg("quantized").noconvert(),
                nb::arg("scale").noconvert());

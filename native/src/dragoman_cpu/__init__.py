@@ -5,18 +5,19 @@ tokens. Arrays have the layout `(batch, beam)`: the hypotheses of a sentence sha
 from step to step. Results are bit-identical for any batch and any number of threads.
 """
 
-from dragoman_cpu._ext import CpuOps
+from dragoman_cpu._ext import CpuOps, Int8ShiftModel
 from dragoman_cpu.config import unsupported_reason
 from dragoman_cpu.model import ComputeType, Model, instruction_sets, quantize, quantize_blocks
 from dragoman_cpu.state import Memory, State
 
-API_VERSION = 3
+API_VERSION = 4
 """Version of this interface, which the dragoman package compares with the one it needs."""
 
 __all__ = [
     "API_VERSION",
     "ComputeType",
     "CpuOps",
+    "Int8ShiftModel",
     "Memory",
     "Model",
     "State",

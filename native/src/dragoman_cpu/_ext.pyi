@@ -131,3 +131,33 @@ class Model:
     def cache_bytes(self) -> int: ...
     @property
     def cached_tokens(self) -> int: ...
+
+class Int8ShiftModel:
+    def __init__(
+        self,
+        weights: dict[str, Any],
+        *,
+        size: int,
+        hidden: int,
+        heads: int,
+        encoder_layers: int,
+        decoder_layers: int,
+        positions: NDArray[np.float32],
+        num_threads: int,
+        instruction_set: str,
+    ) -> None: ...
+    def encode(self, tokens: NDArray[np.int32], memories: list[NDArray[np.float32]]) -> None: ...
+    def decode(
+        self,
+        tokens: NDArray[np.int32],
+        positions: NDArray[np.int32],
+        memories: list[NDArray[np.float32]],
+        before: NDArray[np.float32],
+        after: NDArray[np.float32],
+        hidden: NDArray[np.float32],
+    ) -> None: ...
+    def logits(
+        self, hidden: NDArray[np.float32], candidates: list[NDArray[np.int32]], results: list[NDArray[np.float32]]
+    ) -> None: ...
+    @property
+    def num_threads(self) -> int: ...

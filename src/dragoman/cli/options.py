@@ -93,7 +93,7 @@ _SHARED: Mapping[str, Any] = (
     {
         "device": DeviceOption,
         "compute_type": Annotated[
-            Literal["auto", "float32", "bfloat16", "int8", "int8_int16"] | None,
+            Literal["auto", "float32", "bfloat16", "int8", "int8_int16", "int8_shift"] | None,
             typer.Option(help="Number format for inference; below float32 with the CPU library.", show_default="auto"),
         ],
         "batch_tokens": Annotated[

@@ -4,9 +4,12 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
+
+import numpy as np
 
 from dragoman import cpu_library, inference, runs, tasks
 from dragoman.config import parse
@@ -18,6 +21,7 @@ from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError, DataError, RunError, known_word, quote, shorten, warn
 from dragoman.inference.backends import cpu_backend
 from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
+from dragoman.inference.backends.int8_shift_backend import Int8ShiftBackend
 from dragoman.inference.backends.onnx_backend import OnnxBackend
 from dragoman.inference.length_batches import BATCH_TOKENS, check_positive
 from dragoman.inference.translator import Translator
@@ -29,8 +33,11 @@ if TYPE_CHECKING:
 
     LoadedModel = Translator | Generator | Classifier | Tagger | QuestionAnswerer | Embedder
 
-RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8", "int8_int16"]
-"""Compute type for inference; `auto` is the type that the weights are stored in."""
+RequestedComputeType = Literal["auto", "float32", "bfloat16", "int8", "int8_int16", "int8_shift"]
+"""Compute type for inference; `auto` is the type that the weights are stored in.
+
+`int8_shift` is the arithmetic of Firefox's engine, for models that come from its files.
+"""
 _SHARED_KEYS = {
     *("kind", "d_model", "num_heads", "num_kv_heads", "d_ff", "activation", "gated", "bias", "norm", "norm_position"),
     *("norm_embedding", "positions", "scale_embedding", "dropout", "attention", "tie_embeddings"),
@@ -195,6 +202,8 @@ def _load_ensemble(
     paths: Sequence[str | Path], *, device: str | None, compute_type: RequestedComputeType, batch_tokens: int
 ) -> Translator:
     """Load an ensemble with the CPU backend if it supports all members, and otherwise with PyTorch."""
+    if compute_type == "int8_shift":
+        raise ConfigError("compute_type = int8_shift: is not for ensembles. Leave it or the ensemble out.")
     folders = [open_run(path) for path in paths]
     for folder in folders:
         folder.check()
@@ -357,9 +366,14 @@ def _load_graphs(
 
 
 def _build_on_cpu(
-    folder: RunFolder, tree: Mapping[str, Any], compute_type: ComputeType, batch_tokens: int
+    folder: RunFolder,
+    tree: Mapping[str, Any],
+    compute_type: ComputeType | Literal["int8_shift"],
+    batch_tokens: int,
 ) -> "Translator | Generator":
     arrays, tokenizer = load_arrays(folder.weights), folder.read_tokenizer()
+    if compute_type == "int8_shift":
+        return _wrap_backend(_build_int8_shift(folder, arrays), folder, tree, tokenizer, batch_tokens)
     backend = CpuBackend(
         tree["model"],
         dequantize_weights(arrays) if compute_type == "float32" else arrays,
@@ -371,8 +385,17 @@ def _build_on_cpu(
     return _wrap_backend(backend, folder, tree, tokenizer, batch_tokens)
 
 
+def _build_int8_shift(folder: RunFolder, arrays: Mapping[str, np.ndarray]) -> Int8ShiftBackend:
+    """Build the backend in Firefox's arithmetic. Raises ConfigError if the run comes from another format."""
+    marian: Any = import_module("dragoman.interop.marian.int8_products")  # imports PyTorch
+    network: Any = folder.read_config().model
+    multipliers = marian.recorded_multipliers(folder.read_origin())
+    products = marian.recorded_products(network, arrays, multipliers)
+    return Int8ShiftBackend(network.model_dump(mode="json"), arrays, products)
+
+
 def _wrap_backend(
-    backend: CpuBackend | OnnxBackend,
+    backend: CpuBackend | OnnxBackend | Int8ShiftBackend,
     folder: RunFolder,
     tree: Mapping[str, Any],
     tokenizer: Tokenizer,

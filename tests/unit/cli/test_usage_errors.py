@@ -47,9 +47,9 @@ ALL = {verb: options_of(verb) for verb in main.SUMMARIES}
         ("translate x --decoding beam", "must be one of beam_search, mbr. Did you mean beam_search?"),
         (
             "translate x --compute-type int4",
-            "must be one of auto, float32, bfloat16, int8, int8_int16.\n",
+            "must be one of auto, float32, bfloat16, int8, int8_int16, int8_shift.\n",
         ),
-        ("translate x --compute-type int9 --text a", "bfloat16, int8, int8_int16.\n"),
+        ("translate x --compute-type int9 --text a", "bfloat16, int8, int8_int16, int8_shift.\n"),
         ("translate x --compute-type imt8", "Did you mean int8?"),
         ("translate x --scores=3", "--scores: takes no value."),
         ("train --set", "--set: needs a value."),

@@ -121,7 +121,7 @@ class CpuBackend(CpuModel):
         sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
         if self.decoder_only:
             sizes = {"vocabulary": target_vocabulary}
-        options = _environment_options()
+        options = library_options()
         library = import_module(cpu_library.MODULE)
         try:
             self._model = library.Model({**config, **sizes}, dict(weights), compute_type=compute_type, **options)
@@ -274,7 +274,7 @@ def pad_ids(rows: Sources) -> Int[np.ndarray, "batch places"]:
     return padded
 
 
-def _environment_options() -> dict[str, Any]:
+def library_options() -> dict[str, Any]:
     """Return the options set by environment variables. Raises ConfigError on invalid values."""
     options: dict[str, Any] = {}
     if value := os.environ.get(INSTRUCTION_SET):
