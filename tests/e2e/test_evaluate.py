@@ -189,7 +189,11 @@ def test_test_set_in_one_file_equals_two_files(folder, capsys, monkeypatch):
     assert dragoman("evaluate", "run", "--tsv", "heldout.tsv", "--perturb", "typos", "--json") == 0
     written = capsys.readouterr()
     facts = json.loads(written.out)
-    assert (facts["run"], facts["perturb"], facts["decoding"]) == ("run", "typos", DecodingConfig().model_dump())
+    assert (facts["run"], facts["perturb"], facts["decoding"]) == (
+        "run",
+        "typos",
+        DecodingConfig().model_dump(mode="json"),
+    )
     assert facts["model"].endswith("device=cpu")
     assert "decoding: beam_size 5, length_penalty 1.0, length_penalty_kind average; model: " in written.err
     assert dragoman("evaluate", "run", "--tsv", "heldout.tsv") == 0

@@ -10,6 +10,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import (
     MAX_BEAM_SIZE,
     DecodingConfig,
+    EndTokens,
     SamplingConfig,
     replace_options,
     require_config,
@@ -68,6 +69,7 @@ class SamplingOptions(TypedDict, total=False):
     min_length: int | None
     allow_unk: bool | None
     seed: int | None
+    end_tokens: EndTokens | None
 
 
 class GenerationOptions(SamplingOptions, total=False):

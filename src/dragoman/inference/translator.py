@@ -10,6 +10,7 @@ from dragoman.decoding.config import (
     CutOff,
     DecodingConfig,
     DecodingMethod,
+    EndTokens,
     LengthPenalty,
     LengthPenaltyKind,
     SamplingConfig,
@@ -82,6 +83,7 @@ class DecodingOptions(TypedDict, total=False):
     renormalize: bool | None
     early_stopping: bool | None
     cut_off: CutOff | None
+    end_tokens: EndTokens | None
 
 
 class TranslationOptions(DecodingOptions, LanguageOptions, total=False):

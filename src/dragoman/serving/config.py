@@ -13,43 +13,51 @@ class ModelConfig(Config):
 
     path: str = Field(min_length=1, description="run folder or exported model")
     name: str | None = Field(
-        None, pattern=r"^[\w.:/@+-]{1,128}$", description="name for clients; default: the folder's"
+        default=None, pattern=r"^[\w.:/@+-]{1,128}$", description="name for clients; default: the folder's"
     )
-    source_language: str | None = Field(None, description="language code of the source, for a model of one pair")
-    target_language: str | None = Field(None, description="language code of the target, for a model of one pair")
+    source_language: str | None = Field(
+        default=None, description="language code of the source, for a model of one pair"
+    )
+    target_language: str | None = Field(
+        default=None, description="language code of the target, for a model of one pair"
+    )
 
 
 class LimitsConfig(Config):
     """Limits of one request, and of the requests at a time."""
 
-    max_characters: int = Field(50_000, ge=1, description="characters of a request, all its texts together")
-    max_texts: int = Field(1000, ge=1, description="texts of a request")
-    max_beam_size: int = Field(16, ge=1, le=100, description="beam size that a request may choose")
-    max_n_best: int = Field(10, ge=1, le=100, description="translations or completions of one text")
-    max_new_tokens: int = Field(2048, ge=1, description="tokens of a completion")
-    max_requests: int = Field(256, ge=1, description="requests answered at once; others get status 503")
-    requests_per_minute: int = Field(0, ge=0, description="requests of one key or address; 0: any number")
-    max_body: int = Field(2 * MIB, ge=KIB, description="bytes of the body of a request without a file")
-    max_file: int = Field(20 * MIB, ge=KIB, description="bytes of a file to translate")
-    body_timeout: float = Field(30.0, gt=0, description="seconds in which the body of a request has to arrive")
+    max_characters: int = Field(default=50_000, ge=1, description="characters of a request, all its texts together")
+    max_texts: int = Field(default=1000, ge=1, description="texts of a request")
+    max_beam_size: int = Field(default=16, ge=1, le=100, description="beam size that a request may choose")
+    max_n_best: int = Field(default=10, ge=1, le=100, description="translations or completions of one text")
+    max_new_tokens: int = Field(default=2048, ge=1, description="tokens of a completion")
+    max_requests: int = Field(default=256, ge=1, description="requests answered at once; others get status 503")
+    requests_per_minute: int = Field(default=0, ge=0, description="requests of one key or address; 0: any number")
+    max_body: int = Field(default=2 * MIB, ge=KIB, description="bytes of the body of a request without a file")
+    max_file: int = Field(default=20 * MIB, ge=KIB, description="bytes of a file to translate")
+    body_timeout: float = Field(default=30.0, gt=0, description="seconds in which the body of a request has to arrive")
     timeout: float = Field(
-        120.0, gt=0, description="seconds after which a request that is not answered gets status 503"
+        default=120.0, gt=0, description="seconds after which a request that is not answered gets status 503"
     )
 
 
 class ServerConfig(Config):
     """Settings of `dragoman serve`."""
 
-    host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0: all addresses of this machine")
-    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0: any free port")
-    models: tuple[ModelConfig, ...] = Field((), description="models to serve")
-    api_keys: str | None = Field(None, description="file of the keys that clients must give; default: no key is needed")
-    cors_origins: tuple[str, ...] = Field((), description="web sites whose pages may call the server; `*`: all")
-    device: str | None = Field(None, description="device of all models")
-    compute_type: RequestedComputeType = Field("auto", description="number format for inference")
-    reload_interval: float = Field(2.0, ge=0, description="seconds between looks for changed run folders; 0: never")
-    drain_timeout: float = Field(30.0, ge=0, description="seconds that running requests have after SIGTERM")
-    log_texts: bool = Field(False, description="write texts of requests to the log")
+    host: str = Field(default="127.0.0.1", description="address to listen on; 0.0.0.0: all addresses of this machine")
+    port: int = Field(default=8000, ge=0, le=65535, description="port to listen on; 0: any free port")
+    models: tuple[ModelConfig, ...] = Field(default=(), description="models to serve")
+    api_keys: str | None = Field(
+        default=None, description="file of the keys that clients must give; default: no key is needed"
+    )
+    cors_origins: tuple[str, ...] = Field(default=(), description="web sites whose pages may call the server; `*`: all")
+    device: str | None = Field(default=None, description="device of all models")
+    compute_type: RequestedComputeType = Field(default="auto", description="number format for inference")
+    reload_interval: float = Field(
+        default=2.0, ge=0, description="seconds between looks for changed run folders; 0: never"
+    )
+    drain_timeout: float = Field(default=30.0, ge=0, description="seconds that running requests have after SIGTERM")
+    log_texts: bool = Field(default=False, description="write texts of requests to the log")
     limits: LimitsConfig = LimitsConfig()
 
     @field_validator("cors_origins")

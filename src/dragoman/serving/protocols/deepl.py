@@ -63,25 +63,25 @@ class TranslateBody(BaseModel):
 
     text: list[str] = Field(min_length=1, examples=[["Two dogs play."]])
     target_lang: str = Field(examples=["DE"])
-    source_lang: str | None = Field(None, examples=["EN"])
+    source_lang: str | None = Field(default=None, examples=["EN"])
     split_sentences: Literal["0", "1", "nonewlines"] | None = None
-    preserve_formatting: Literal["0", "1"] | bool = Field(False, description="formatting is always kept")
+    preserve_formatting: Literal["0", "1"] | bool = Field(default=False, description="formatting is always kept")
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     tag_handling: Literal["xml", "html"] | None = None
     tag_handling_version: Literal["v1", "v2"] | None = None
-    outline_detection: Literal["0", "1"] | bool = Field(True, description="tags are never guessed")
+    outline_detection: Literal["0", "1"] | bool = Field(default=True, description="tags are never guessed")
     ignore_tags: Names = []
     model_type: Literal["latency_optimized", "quality_optimized", "prefer_quality_optimized"] | None = None
     show_billed_characters: Literal["0", "1", "true", "false"] | bool = False
-    enable_beta_languages: Literal["0", "1"] | bool = Field(False, description="without effect, as at DeepL")
-    context: str | None = Field(None, description="refused")
-    glossary_id: str | None = Field(None, description="refused")
-    glossary_ids: Names = Field([], description="refused")
-    style_id: str | None = Field(None, description="refused")
-    translation_memory_id: str | None = Field(None, description="refused")
-    custom_instructions: Names = Field([], description="refused")
-    non_splitting_tags: Names = Field([], description="refused")
-    splitting_tags: Names = Field([], description="refused")
+    enable_beta_languages: Literal["0", "1"] | bool = Field(default=False, description="without effect, as at DeepL")
+    context: str | None = Field(default=None, description="refused")
+    glossary_id: str | None = Field(default=None, description="refused")
+    glossary_ids: Names = Field(default=[], description="refused")
+    style_id: str | None = Field(default=None, description="refused")
+    translation_memory_id: str | None = Field(default=None, description="refused")
+    custom_instructions: Names = Field(default=[], description="refused")
+    non_splitting_tags: Names = Field(default=[], description="refused")
+    splitting_tags: Names = Field(default=[], description="refused")
 
 
 _LISTS = frozenset(
@@ -109,11 +109,11 @@ class DocumentBody(BaseModel):
     """File to translate."""
 
     target_lang: str = Field(examples=["DE"])
-    source_lang: str | None = Field(None, examples=["EN"])
-    filename: str | None = Field(None, description="name of the file, in the place of that of the upload")
+    source_lang: str | None = Field(default=None, examples=["EN"])
+    filename: str | None = Field(default=None, description="name of the file, in the place of that of the upload")
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
-    glossary_id: str | None = Field(None, description="refused")
-    output_format: str | None = Field(None, description="refused")
+    glossary_id: str | None = Field(default=None, description="refused")
+    output_format: str | None = Field(default=None, description="refused")
 
 
 class DocumentHandle(BaseModel):

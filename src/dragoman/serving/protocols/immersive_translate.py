@@ -20,7 +20,7 @@ router = protocol_router(_render, tags=["Immersive Translate"])
 class TranslateBody(BaseModel):
     """Texts to translate."""
 
-    source_lang: str = Field("auto", examples=["en"], description="language code, or `auto`")
+    source_lang: str = Field(default="auto", examples=["en"], description="language code, or `auto`")
     target_lang: str = Field(examples=["de"])
     text_list: list[str] = Field(examples=[["Two dogs play."]])
 

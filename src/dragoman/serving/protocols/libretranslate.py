@@ -34,18 +34,18 @@ router = protocol_router(_render, tags=["LibreTranslate"])
 class TranslateBody(BaseModel):
     """Texts to translate."""
 
-    q: str | list[str] | None = Field(None, examples=["Two dogs play."])
-    source: str | None = Field(None, examples=["en"], description="language code, or `auto`")
-    target: str | None = Field(None, examples=["de"])
+    q: str | list[str] | None = Field(default=None, examples=["Two dogs play."])
+    source: str | None = Field(default=None, examples=["en"], description="language code, or `auto`")
+    target: str | None = Field(default=None, examples=["de"])
     format: Literal["text", "html"] = "text"
-    alternatives: int = Field(0, description="further translations")
+    alternatives: int = Field(default=0, description="further translations")
     api_key: str | None = None
 
 
 class DetectBody(BaseModel):
     """Text whose language is asked for."""
 
-    q: str | None = Field(None, examples=["Zwei Hunde spielen."])
+    q: str | None = Field(default=None, examples=["Zwei Hunde spielen."])
     api_key: str | None = None
 
 
@@ -67,8 +67,8 @@ class TranslateAnswer(BaseModel):
 class FileBody(BaseModel):
     """File to translate."""
 
-    source: str | None = Field(None, examples=["en"], description="language code, or `auto`")
-    target: str | None = Field(None, examples=["de"])
+    source: str | None = Field(default=None, examples=["en"], description="language code, or `auto`")
+    target: str | None = Field(default=None, examples=["de"])
     api_key: str | None = None
 
 
