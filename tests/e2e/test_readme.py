@@ -19,6 +19,7 @@ PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT 
 NOT_RUN = {
     "pip install": "needs a release and the network",
     "curl": "needs the network",
+    "dragoman serve": "runs until it is stopped",
     "dragoman pull": "needs the network",
     "make demo": "trains for minutes",
     "make test": "runs this test",
