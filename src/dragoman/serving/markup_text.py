@@ -8,11 +8,11 @@ from typing import Literal, Self, final
 
 Markup = Literal["html", "xml"]
 _TAG = re.compile(
-    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<![^>]*>|<\?.*?>"
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![^>]*(?:>|\Z)|<\?.*?(?:>|\Z)"
     r"|</?(?P<name>[A-Za-z_][^\s<>/]*)(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",
     re.DOTALL,
 )
-"""Markup that is no text."""
+"""Markup that is no text; a comment without an end reaches to the end, so that the search takes linear time."""
 _NOT_TRANSLATED = frozenset(["script", "style", "code", "pre", "textarea", "kbd", "samp", "var"])
 """Elements of HTML whose text is not translated."""
 _VOID = frozenset(
