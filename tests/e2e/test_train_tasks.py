@@ -117,7 +117,7 @@ def test_compare_runs_of_several_tasks(capsys):
             ["generate", "tagging"],
             "tagging: is a tagger, not a generator",
         ),
-        (["evaluate", "writer", "--source", "train.en", "-r", "train.de"], "is a generator, not a translator"),
+        (["evaluate", "tagging", "--source", "train.en", "-r", "train.de"], "tagging: is a tagger, not a translator"),
         (
             ["answer", "classification", "--question", "who", "--context", "in.txt"],
             "is a classifier, not a question answerer",

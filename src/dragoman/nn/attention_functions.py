@@ -72,7 +72,8 @@ def masked_softmax(logits: Logits, mask: Mask | None) -> Logits:
     """
     visible = logits if mask is None else logits.masked_fill(~mask, -torch.inf)
     is_empty = visible.isneginf().all(dim=-1, keepdim=True)
-    if visible.device.type == "cpu" and not is_empty.any():  # GPUs would wait for the answer
+    # GPUs would wait for the answer, and compiled graphs cannot depend on it.
+    if visible.device.type == "cpu" and not torch.compiler.is_compiling() and not is_empty.any():
         return visible.softmax(dim=-1)
     return visible.masked_fill(is_empty, 0.0).softmax(dim=-1).masked_fill(is_empty, 0.0)
 
