@@ -59,6 +59,7 @@ def real(count: int) -> list[str]:
     return [text for _, text in read_lines(path)][:: 1000 // count] if path.exists() else []
 
 
+@pytest.mark.timeout(900)  # 100 seconds of processor time
 def test_translations_do_not_depend_on_the_batch(sharp):
     results = list(batch_invariance.compare_everywhere(sharp, [*made_up(43), *real(25)], SHORT))
     assert [(one["compute_type"], one["instruction_set"]) for one in results] == [
