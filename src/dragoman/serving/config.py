@@ -57,7 +57,6 @@ class ServerConfig(Config):
         default=2.0, ge=0, description="seconds between looks for changed run folders; 0: never"
     )
     drain_timeout: float = Field(default=30.0, ge=0, description="seconds that running requests have after SIGTERM")
-    log_texts: bool = Field(default=False, description="write texts of requests to the log")
     limits: LimitsConfig = LimitsConfig()
 
     @field_validator("cors_origins")

@@ -17,7 +17,7 @@ _logger = logging.getLogger("dragoman.requests")
 
 @final
 class RequestLog:
-    """Middleware that gives every request an id, logs its end, and answers an unexpected error with status 500."""
+    """Middleware that gives every request an id, and logs its end."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -43,7 +43,8 @@ class RequestLog:
             record = {
                 "request_id": identifier,
                 "method": scope["method"],
-                "path": scope["path"],
+                # The pattern of the route: the address itself may hold the key of a file.
+                "path": getattr(scope.get("route"), "path", scope["path"]),
                 "status": status,
                 "seconds": round(time.monotonic() - begin, 4),
             }

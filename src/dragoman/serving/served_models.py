@@ -68,6 +68,7 @@ class ModelStore:
             raise ConfigError("Two models have the same name. Give each a name of its own, as in NAME=PATH.")
         self._models = {name: self._read(name, config) for name, config in self._configs.items()}
         self._failed: dict[str, FolderState] = {}
+        self._pairs = _reachable_pairs(self.models)
 
     @property
     def models(self) -> Sequence[ServedModel]:
@@ -89,9 +90,7 @@ class ModelStore:
 
     def pairs(self) -> frozenset[LanguagePair]:
         """Return the language pairs that are translated, directly or through a third language."""
-        direct = frozenset[LanguagePair]().union(*(one.pairs for one in self.models))
-        through = {(a, c) for a, b in direct for b2, c in direct if b == b2 and a != c}
-        return direct | through
+        return self._pairs
 
     def route(self, pair: LanguagePair, *, model: str | None = None) -> list[Hop]:
         """Return the models that translate a pair of known codes: one, or two through a third language.
@@ -135,6 +134,7 @@ class ModelStore:
     async def _reload(self, name: str, state: FolderState) -> None:
         try:
             self._models[name] = await asyncio.to_thread(self._read, name, self._configs[name])
+            self._pairs = await asyncio.to_thread(_reachable_pairs, self.models)
             _logger.info("loaded model %s again", name)
         except DragomanError as error:
             self._failed[name] = state
@@ -146,6 +146,19 @@ class ModelStore:
         model = self._load(config.path)
         pairs = _language_pairs(config, model) if isinstance(model, Translator) else frozenset[LanguagePair]()
         return ServedModel(name, path, model, state, pairs)
+
+
+def _reachable_pairs(models: Iterable[ServedModel]) -> frozenset[LanguagePair]:
+    """Return the pairs of all models, and those of two models one after the other."""
+    targets: dict[str, set[str]] = {}
+    for source, target in frozenset[LanguagePair]().union(*(one.pairs for one in models)):
+        targets.setdefault(source, set()).add(target)
+    return frozenset(
+        (source, target)
+        for source, direct in targets.items()
+        for target in direct.union(*(targets.get(middle, ()) for middle in direct))
+        if target != source
+    )
 
 
 def folder_state(path: Path) -> FolderState:

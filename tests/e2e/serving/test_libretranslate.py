@@ -112,3 +112,6 @@ def test_a_file_is_translated_and_fetched_once(server: RunningServer, translatio
     assert found.text == f"{translations[0]}\n{translations[1]}\n"
     assert "my%20text.txt" in found.headers["Content-Disposition"]
     assert requests.get(answer["translatedFileUrl"], timeout=60).status_code == 404
+    _, key, _ = answer["translatedFileUrl"].rpartition("/")[2].split(".", 2)
+    assert any(one.get("path") == "/download_file/{name}" for one in server.records())
+    assert key not in server.log.read_text(encoding="utf-8")
