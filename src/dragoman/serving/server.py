@@ -1,6 +1,6 @@
 """The server behind all protocols: models, limits, keys and metrics, and the work that requests ask for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -89,11 +89,22 @@ class Server:
 
     async def translate(self, request: TranslationRequest, client: str) -> list[TranslatedText]:
         """Translate the texts of a client."""
-        self.check_texts(request.texts, n_best=request.n_best, beam_size=request.options.get("beam_size"))
-        with self.admit(client), self.metrics.observe(request.texts) as observed:
+        with self.work(client, request.texts, request.n_best, request.options.get("beam_size")) as answer_with:
             found = await self._translation.translate(request)
-            observed(one.text for one in found)
+            answer_with(one.text for one in found)
             return found
+
+    @contextmanager
+    def work(
+        self, client: str, texts: Sequence[str], n_best: int = 1, beam_size: int | None = None
+    ) -> Iterator[Callable[[Iterable[str]], None]]:
+        """Do work for the texts of a client, within the limits; the block passes the texts that answer them.
+
+        The work of an answer that is sent piece by piece lasts until its last piece. Raises RequestError above a limit.
+        """
+        self.check_texts(texts, n_best=n_best, beam_size=beam_size)
+        with self.admit(client), self.metrics.observe(texts) as answer_with:
+            yield answer_with
 
 
 def server_of(request: Request) -> Server:
