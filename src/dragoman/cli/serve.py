@@ -30,6 +30,8 @@ def serve(
 ) -> None:
     """Answer requests over HTTP, as LibreTranslate and DeepL do.
 
+    Without a model, serve those that `dragoman demo` trained in the folder runs.
+
     The settings of --config are overridden by environment variables such as DRAGOMAN_SERVE_PORT, and these by options.
     """
     try:
@@ -40,7 +42,7 @@ def serve(
     if add_key is not None:
         _add_key(add_key, api_keys)
         return
-    from dragoman.serving.read_settings import read_settings
+    from dragoman.serving.read_settings import find_demo_models, read_settings
     from dragoman.serving.run_server import run_server
 
     given: dict[str, Any] = {
@@ -52,6 +54,10 @@ def serve(
     settings = read_settings(
         config, {name: value for name, value in given.items() if value is not None}, assignments or []
     )
+    if not settings.models:
+        settings = settings.model_copy(update={"models": (demos := find_demo_models())})
+        names = ", ".join(one.path for one in demos)
+        messages.say(f"no model is named: serving {names}. Name others, as in: dragoman serve en-de=runs/en-de")
     run_server(settings, on_ready=lambda address: messages.say(f"listening on {address}"))
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 import dragoman
+from dragoman.serving.api_page import add_api_page
 from dragoman.serving.config import ServerConfig
 from dragoman.serving.protocols import deepl, immersive_translate, libretranslate
 from dragoman.serving.request_log import RequestLog
@@ -48,11 +49,14 @@ def build_app(config: ServerConfig) -> FastAPI:
         version=dragoman.__version__,
         description="Transformer sequence models behind the interfaces that clients speak.",
         lifespan=lifespan,
+        docs_url=None,  # these pages load scripts from other hosts
+        redoc_url=None,
     )
     app.state.server = server
     for router in ROUTERS:
         app.include_router(router)
     _add_operation_routes(app)
+    add_api_page(app)
     if config.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(config.cors_origins), allow_methods=["*"], allow_headers=["*"]

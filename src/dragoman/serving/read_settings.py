@@ -9,7 +9,8 @@ from typing import Any
 from dragoman.config import override, parse
 from dragoman.config_trees import Tree, merge, nest
 from dragoman.errors import ConfigError
-from dragoman.serving.config import ServerConfig
+from dragoman.runs.folder import RunFolder
+from dragoman.serving.config import ModelConfig, ServerConfig
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 from dragoman.yaml_files import YamlError, parse_yaml
 
@@ -17,6 +18,7 @@ ENVIRONMENT = "DRAGOMAN_SERVE_"
 """Beginning of the environment variables; `__` separates groups, as in DRAGOMAN_SERVE_LIMITS__MAX_TEXTS."""
 _FILE = FileKind(MEBIBYTE, error=ConfigError, is_user_file=True)
 _NAMED = re.compile(r"(?P<name>[\w.:@+-]+)=(?P<path>.+)", re.DOTALL)
+_DEMO = re.compile(r"demo-(?P<source>[A-Za-z]+)-(?P<target>[A-Za-z]+(?:_[A-Za-z]+)?)")
 _PAIR = re.compile(r"(?P<source>[A-Za-z]{2,3}(?:_[A-Za-z]+)?)-(?P<target>[A-Za-z]{2,3}(?:_[A-Za-z]+)?)")
 
 
@@ -36,10 +38,24 @@ def read_settings(
     for layer, where in ((tree, f"{file}: "), (_from_environment(environment), "")):
         parse(ServerConfig, _complete(layer), where=where)  # an error names the layer
     merged = merge(merge(_complete(tree), _complete(_from_environment(environment))), _complete(options))
-    settings = parse(ServerConfig, _complete(override(merged, assignments)))
-    if not settings.models:
-        raise ConfigError("No model is named. Give run folders, as in: dragoman serve en-de=runs/en-de")
-    return settings
+    return parse(ServerConfig, _complete(override(merged, assignments)))
+
+
+def find_demo_models(folder: Path = Path("runs")) -> tuple[ModelConfig, ...]:
+    """Return the finished runs of `dragoman demo` in a folder. Raises ConfigError if there are none."""
+    found = [(path, _DEMO.fullmatch(path.name)) for path in sorted(folder.glob("demo-*"))]
+    models = tuple(
+        ModelConfig(path=str(path), name=path.name, source_language=match["source"], target_language=match["target"])
+        for path, match in found
+        if match is not None and RunFolder(path).weights.is_file()
+    )
+    if not models:
+        raise ConfigError(
+            f"No model is named, and {folder.absolute()} has no demo. Name run folders, as in: dragoman serve "
+            "en-de=runs/en-de\nTo get a model: `dragoman demo` trains a small one in minutes, `dragoman train` one on "
+            "your texts, and `dragoman import` converts one."
+        )
+    return models
 
 
 def _complete(tree: Mapping[str, Any]) -> Tree:

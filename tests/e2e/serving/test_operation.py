@@ -133,3 +133,15 @@ def test_requests_are_logged_with_their_id(server: RunningServer):
     while not (found := [one for one in server.records() if one.get("request_id") == "my-own.1"]):
         assert time.monotonic() < deadline
     assert (found[0]["path"], found[0]["status"]) == ("/translate", 200)
+
+
+def test_the_demo_is_served_where_no_model_is_named(tmp_path):
+    none = dragoman("serve", cwd=tmp_path)
+    assert none.returncode == 2
+    assert f"No model is named, and {tmp_path / 'runs'} has no demo." in none.stderr
+    finished_run(tmp_path / "runs" / "demo-en-pt_BR")
+    (tmp_path / "runs" / "demo-en-de").mkdir()  # its training has not completed
+    with running_server(tmp_path) as server:
+        assert [(one["code"], one["targets"]) for one in server.get("/languages")] == [("en", ["pt_BR"])]
+        assert server.post("/translate", BODY | {"target": "pt-BR"})[0] == 200
+        assert "serving runs/demo-en-pt_BR. Name others" in server.log.read_text()
