@@ -1,15 +1,19 @@
-"""Concurrent calls of one model, which take turns: a lock and a queue, threads, and the process that owns a model."""
+"""Concurrent calls of one model, which take turns: a lock and a queue, threads, and the process that owns a model.
+
+`EngineStatistics` is what an engine measures of them.
+"""
 
 import asyncio
 import os
 import threading
 import time
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from heapq import heapify, heappop, heappush
 from typing import Any, Generic, ParamSpec, Self, TypeVar, final
 
@@ -203,3 +207,56 @@ class FairQueue(Generic[_I]):
         """Remove items."""
         self._heap = [one for one in self._heap if one[2] not in items]
         heapify(self._heap)
+
+
+@final
+class Histogram:
+    """Counts of values by upper bounds, and their sum. One thread adds values; others may read."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """Values above the bound before, and up to this one; the last are above all bounds."""
+        self.sum = 0.0
+
+    def add(self, value: int | float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def __add__(self, other: Self) -> Self:
+        """Return the histogram of the values of two, which have the same bounds."""
+        found = type(self)(self.bounds)
+        found.counts = [one + two for one, two in zip(self.counts, other.counts, strict=True)]
+        found.sum = self.sum + other.sum
+        return found
+
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_SIZES = tuple(2.0**power for power in range(11))
+
+
+@final
+@dataclass
+class EngineStatistics:
+    """Measurements of an engine: what it has decoded since it was built, and its requests now."""
+
+    running: int = 0
+    """Requests that are decoded now."""
+    waiting: int = 0
+    """Requests that do not fit into the running batch yet."""
+    prompt_tokens: int = 0
+    """Tokens of sources and prompts of completed requests."""
+    generation_tokens: int = 0
+    """Tokens of the hypotheses of completed requests."""
+    queue_time: Histogram = field(default_factory=lambda: Histogram(_SECONDS))
+    """Seconds from the submission of a request until it is encoded."""
+    time_to_first_token: Histogram = field(default_factory=lambda: Histogram(_SECONDS))
+    """Seconds from the submission of a request to the end of its first step."""
+    batch_size: Histogram = field(default_factory=lambda: Histogram(_SIZES))
+    """Requests of each step."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return the measurements of two engines together."""
+        names = (one.name for one in fields(self))
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})

@@ -5,6 +5,7 @@ import atexit
 import logging
 import operator
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -18,7 +19,7 @@ from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, require_config
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, shorten
-from dragoman.inference.concurrent_calls import FairLock, FairQueue, OwnerProcess, time_slice
+from dragoman.inference.concurrent_calls import EngineStatistics, FairLock, FairQueue, OwnerProcess, time_slice
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.scheduler import AnyBackend, Request, RequestResult, Scheduler, run_in_order, run_requests
 from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
@@ -64,6 +65,9 @@ class Engine:
         self._waiting: dict[bool, FairQueue[Request]] = {True: FairQueue(), False: FairQueue()}
         """Requests by whether they are of small calls, which do not wait for others."""
         self._results: dict[Request, tuple[PendingResult, Hashable]] = {}
+        self._submitted: dict[Request, float] = {}
+        """Times at which requests were submitted that have not taken a step yet."""
+        self._statistics = EngineStatistics()
         self._unfinished: Counter[Hashable] = Counter()
         self._withdrawn: set[Request] = set()
         self._changed = threading.Condition()
@@ -83,6 +87,12 @@ class Engine:
         """True if the engine accepts requests."""
         return not self._closed and self._thread.is_alive()
 
+    @property
+    def statistics(self) -> EngineStatistics:
+        """Measurements up to now."""
+        waiting = sum(map(len, self._waiting.values()))
+        return replace(self._statistics, waiting=waiting, running=max(0, len(self._results) - waiting))
+
     def submit(self, request: Request, *, call: Hashable = None) -> PendingResult:
         """Submit a request; those of a call, an object of its own, take turns with those of others.
 
@@ -98,6 +108,7 @@ class Engine:
             checked = replace(checked, small=small)
             self._unfinished[call] += 1
             self._results[checked] = result, call
+            self._submitted[checked] = time.monotonic()
             self._waiting[small].append(checked, size=checked.tokens, call=call)
             self._changed.notify_all()
         result.add_done_callback(partial(self._on_done, checked))
@@ -150,10 +161,25 @@ class Engine:
         """Take steps until a request is completed, or the time slice ends."""
         for _ in time_slice():
             self._admit()
+            begin = time.monotonic()
             completed = self._scheduler.step()
+            self._measure(begin, completed)
             if completed or not len(self._scheduler):
                 return completed
         return []
+
+    def _measure(self, begin: float, completed: Sequence[RequestResult]) -> None:
+        """Note the measurements of the step that began at a time."""
+        statistics, end = self._statistics, time.monotonic()
+        statistics.batch_size.add(self._scheduler.batch_size)
+        for request in self._scheduler.entered:
+            submitted = self._submitted.pop(request, None)
+            if submitted is not None:  # not one that is started again
+                statistics.queue_time.add(begin - submitted)
+                statistics.time_to_first_token.add(end - submitted)
+        for one in completed:
+            statistics.prompt_tokens += len(one.request.ids)
+            statistics.generation_tokens += sum(len(hypothesis.tokens) for hypothesis in one.hypotheses)
 
     def _admit(self) -> None:
         """Drop cancelled requests, and let waiting ones that fit enter."""
@@ -191,6 +217,7 @@ class Engine:
     def _remove(self, request: Request) -> PendingResult:
         """Forget a request, and return its future."""
         result, call = self._results.pop(request)
+        self._submitted.pop(request, None)
         self._unfinished[call] -= 1
         if not self._unfinished[call]:
             del self._unfinished[call]
@@ -292,6 +319,11 @@ class RequestRunner:
         self._batch_tokens = batch_tokens
         self._engine: Engine | None = None
         self._starting = threading.Lock()
+
+    @property
+    def statistics(self) -> EngineStatistics:
+        """Measurements of the engine; those of a closed engine are forgotten."""
+        return EngineStatistics() if self._engine is None else self._engine.statistics
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -28,7 +28,7 @@ from dragoman.inference.completion_result import (
     build_completion,
     text_stream,
 )
-from dragoman.inference.concurrent_calls import run_in_thread
+from dragoman.inference.concurrent_calls import EngineStatistics, run_in_thread
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -139,6 +139,11 @@ class Generator:
     def __repr__(self) -> str:
         size, kind = len(self.tokenizer.target), ", pairs=True" if self.pairs else ""
         return f"Generator({describe_backend(self.backend)}, vocabulary={size}, context={self.context}{kind})"
+
+    @property
+    def statistics(self) -> EngineStatistics:
+        """Measurements of the concurrent calls, those of `generate_async`."""
+        return self._samples.statistics + self._searches.statistics
 
     @overload
     def generate(  # type: ignore[overload-overlap]  # a string is an iterable of strings, too

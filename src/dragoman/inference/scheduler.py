@@ -121,6 +121,10 @@ class Scheduler:
         self._lanes: list[_Lane] = []
         self._work = 0
         self._tokens: Counter[bool] = Counter()
+        self.entered: list[Request] = []
+        """Requests that were encoded in the last step."""
+        self.batch_size = 0
+        """Requests that took part in the last step."""
 
     def __len__(self) -> int:
         """Number of active requests."""
@@ -142,6 +146,7 @@ class Scheduler:
             return []
         lane = min(self._lanes, key=lambda one: one.work)
         self._work = lane.work
+        self.entered, self.batch_size = [], 0
         return self._enter(lane) + self._advance(lane)
 
     def cancel(self, requests: Collection[Request]) -> None:
@@ -188,6 +193,7 @@ class Scheduler:
         except Exception as error:  # of any kind: the callers of other requests must not see it
             return self._retry(some, error)
         lane.requests |= dict(zip(keys, some, strict=True))
+        self.entered = some
         return []
 
     def _advance(self, lane: _Lane) -> list[RequestResult]:
@@ -195,6 +201,7 @@ class Scheduler:
         active = list(lane.requests.values())
         if not active:
             return []
+        self.batch_size = len(active)
         lane.work += STEP_WORK + len(active) * active[0].beam_size
         try:
             found = lane.search.step()

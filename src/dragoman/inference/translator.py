@@ -23,7 +23,7 @@ from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_forced
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem, warn
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
-from dragoman.inference.concurrent_calls import run_in_thread
+from dragoman.inference.concurrent_calls import EngineStatistics, run_in_thread
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -146,6 +146,11 @@ class Translator:
     def __repr__(self) -> str:
         sizes = f"{len(self.tokenizer.source)} to {len(self.tokenizer.target)}"
         return f"Translator({describe_backend(self.backend)}, vocabulary={sizes}, beam_size={self.config.beam_size})"
+
+    @property
+    def statistics(self) -> EngineStatistics:
+        """Measurements of the concurrent calls, those of `translate_async`."""
+        return self._runner.statistics
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a string is a sequence of strings, too

@@ -5,13 +5,22 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import final
+from typing import NamedTuple, final
 
 from dragoman.serving.config import LimitsConfig
 from dragoman.serving.errors import RequestError, overloaded
 
 MAX_CLIENTS = 10_000
 """Clients whose rates are remembered; the oldest are forgotten."""
+
+
+class Client(NamedTuple):
+    """Where a request comes from."""
+
+    name: str
+    """Owner of its key, or its address; never shown in the log and metrics."""
+    interface: str
+    """Interface that it speaks, a label of metrics."""
 
 
 @final
@@ -26,9 +35,9 @@ class Admission:
         self.active = 0
 
     @contextmanager
-    def enter(self, client: str) -> Iterator[None]:
+    def enter(self, client: Client) -> Iterator[None]:
         """Answer a request of a client. Raises RequestError with status 429 or 503 above a limit."""
-        self._check_rate(client)
+        self._check_rate(client.name)
         if self.active >= self._limits.max_requests:
             raise overloaded()
         self.active += 1

@@ -34,6 +34,11 @@ def protocol_router(render: ErrorRenderer, **options: Any) -> APIRouter:
             handle = super().get_route_handler()
 
             async def handler(request: Request) -> Response:
+                response = await respond(request)
+                request.app.state.server.metrics.count_response(interface_of(request), response.status_code)
+                return response
+
+            async def respond(request: Request) -> Response:
                 try:
                     return await _answer(request, handle)
                 except ClientDisconnect:
@@ -49,6 +54,11 @@ def protocol_router(render: ErrorRenderer, **options: Any) -> APIRouter:
             return handler
 
     return APIRouter(route_class=ProtocolRoute, **options)
+
+
+def interface_of(request: Request) -> str:
+    """Return the interface that a request speaks: the tag of its router."""
+    return str(request.scope["route"].tags[0])
 
 
 async def _answer(request: Request, handle: Callable[[Request], Awaitable[Response]]) -> Response:

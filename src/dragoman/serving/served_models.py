@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.inference import Translator
+from dragoman.inference.concurrent_calls import EngineStatistics
 from dragoman.runs.folder import RunFolder
 from dragoman.serving.config import ModelConfig
 from dragoman.serving.errors import RequestError
@@ -74,6 +75,13 @@ class ModelStore:
     def models(self) -> Sequence[ServedModel]:
         """All models, in the order of the configuration."""
         return list(self._models.values())
+
+    def engines(self) -> Iterator[tuple[str, EngineStatistics]]:
+        """Yield the names of the models that decode, with the measurements of their engines."""
+        for one in self.models:
+            statistics = getattr(one.model, "statistics", None)
+            if isinstance(statistics, EngineStatistics):
+                yield one.name, statistics
 
     def of_kind(self, *kinds: type[Any]) -> list[ServedModel]:
         """Return the models that are loaded as one of these classes."""

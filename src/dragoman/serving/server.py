@@ -1,6 +1,6 @@
 """The server behind all protocols: models, limits, keys and metrics, and the work that requests ask for."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +9,13 @@ from typing import Annotated, final
 from fastapi import Depends, Request
 
 from dragoman.runs.load import load
-from dragoman.serving.admission import Admission
+from dragoman.serving.admission import Admission, Client
 from dragoman.serving.api_keys import ApiKeys
 from dragoman.serving.config import ServerConfig
 from dragoman.serving.documents import DocumentJob, DocumentStore, read_document
 from dragoman.serving.errors import RequestError, invalid
-from dragoman.serving.metrics import Metrics
+from dragoman.serving.http_requests import interface_of
+from dragoman.serving.metrics import AnswerObserver, Metrics
 from dragoman.serving.served_models import ModelStore
 from dragoman.serving.translation import TranslatedText, TranslationRequest, TranslationService
 
@@ -31,27 +32,28 @@ class Server:
             config.models, lambda path: load(path, device=config.device, compute_type=config.compute_type)
         )
         self.admission = Admission(config.limits)
-        self.metrics = Metrics(self.admission)
+        self.metrics = Metrics(active_requests=lambda: self.admission.active, engines=self.store.engines)
         self.documents = DocumentStore()
         self._translation = TranslationService(self.store)
         self.detect = self._translation.detect
         self.is_ready = False
         """Whether requests are accepted: False before the start and after the signal to end."""
 
-    def client_of(self, request: Request, key: str | None, *, status: int = 403) -> str:
-        """Return the name of the owner of a key, or the address of the client where no keys are needed.
+    def client_of(self, request: Request, key: str | None, *, status: int = 403) -> Client:
+        """Return the client that has a key, or that has the address of the request where no keys are needed.
 
         Raises RequestError with a status if the key is missing or wrong.
         """
+        interface = interface_of(request)
         if self.keys is None:
-            return request.client.host if request.client is not None else ""
+            return Client(request.client.host if request.client is not None else "", interface)
         owner = self.keys.owner(key or "")
         if owner is None:
             raise RequestError(status, "Invalid API key." if key else "An API key is required.")
-        return f"key {owner}"
+        return Client(f"key {owner}", interface)
 
     @contextmanager
-    def admit(self, client: str) -> Iterator[None]:
+    def admit(self, client: Client) -> Iterator[None]:
         """Do the work of a request of a client. Raises RequestError above a limit."""
         if not self.is_ready:
             raise RequestError(503, "The server is shutting down.", retry_after=5)
@@ -70,7 +72,7 @@ class Server:
         if beam_size is not None and beam_size > limits.max_beam_size:
             raise invalid(f"Invalid request: the beam size is at most {limits.max_beam_size}", "beam_size")
 
-    def start_document(self, filename: str, content: bytes, asked: TranslationRequest, client: str) -> DocumentJob:
+    def start_document(self, filename: str, content: bytes, asked: TranslationRequest, client: Client) -> DocumentJob:
         """Start the translation of a file; the texts of `asked` are replaced by its text.
 
         Raises RequestError if the file cannot be translated, or asks for a language that is not supported.
@@ -87,23 +89,25 @@ class Server:
 
         return self.documents.start(filename, len(text), work)
 
-    async def translate(self, request: TranslationRequest, client: str) -> list[TranslatedText]:
+    async def translate(self, request: TranslationRequest, client: Client) -> list[TranslatedText]:
         """Translate the texts of a client."""
         with self.work(client, request.texts, request.n_best, request.options.get("beam_size")) as answer_with:
             found = await self._translation.translate(request)
-            answer_with(one.text for one in found)
+            answer_with(found[0].hops[-1].model.name if found else "", (one.text for one in found))
             return found
 
     @contextmanager
     def work(
-        self, client: str, texts: Sequence[str], n_best: int = 1, beam_size: int | None = None
-    ) -> Iterator[Callable[[Iterable[str]], None]]:
-        """Do work for the texts of a client, within the limits; the block passes the texts that answer them.
+        self, client: Client, texts: Sequence[str], n_best: int = 1, beam_size: int | None = None
+    ) -> Iterator[AnswerObserver]:
+        """Do work for the texts of a client, within the limits.
+
+        The block passes the name of the model, and the texts that answer.
 
         The work of an answer that is sent piece by piece lasts until its last piece. Raises RequestError above a limit.
         """
         self.check_texts(texts, n_best=n_best, beam_size=beam_size)
-        with self.admit(client), self.metrics.observe(texts) as answer_with:
+        with self.admit(client), self.metrics.observe(texts, interface=client.interface) as answer_with:
             yield answer_with
 
 

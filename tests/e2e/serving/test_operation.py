@@ -20,9 +20,27 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_health_readiness_and_metrics(server: RunningServer):
+def test_health_and_readiness(server: RunningServer):
     assert server.get("/health") == {"status": "ok"}
     assert server.get("/ready") == {"status": "ok"}
+
+
+def test_metrics_count_requests_tokens_and_steps(server: RunningServer):
+    server.post("/translate", BODY)
+    server.post("/translate", BODY | {"source": "none"})
+    label = '{model_name="en-de"}'
+    values = dict(line.rsplit(" ", 1) for line in _metrics(server).splitlines() if not line.startswith("#"))
+    assert {name: values[f"dragoman:{name}{label}"] for name in ("num_requests_running", "num_requests_waiting")} == {
+        "num_requests_running": "0.0",
+        "num_requests_waiting": "0.0",
+    }
+    requests = float(values[f"dragoman:request_queue_time_seconds_count{label}"])
+    assert requests == float(values[f"dragoman:time_to_first_token_seconds_count{label}"]) >= 1
+    assert float(values[f"dragoman:prompt_tokens_total{label}"]) >= 4 * requests
+    assert float(values[f"dragoman:batch_size_sum{label}"]) >= requests
+    both = '{interface="LibreTranslate",model_name="en-de"}'
+    assert float(values[f"dragoman:e2e_request_latency_seconds_count{both}"]) >= 1
+    assert float(values['dragoman:http_responses_total{interface="LibreTranslate",status="400"}']) >= 1
 
 
 def test_keys(folder):

@@ -275,3 +275,29 @@ def test_internal_errors_reach_every_caller(network, slow, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             answer.result(timeout=60)
     engine.close()
+
+
+def test_statistics_count_each_request_and_each_step(network, slow):
+    requests = [Request((4, *([5] * size)), WANTED[0], 5) for size in range(7)]
+    with Engine(network) as engine:
+        found = engine.run(requests)
+        steps, statistics = slow.steps, engine.statistics
+    assert (statistics.running, statistics.waiting) == (0, 0)
+    assert statistics.prompt_tokens == sum(len(one.ids) for one in requests)
+    assert statistics.generation_tokens == sum(len(one.tokens) for some in found for one in some)
+    assert sum(statistics.batch_size.counts) == steps
+    assert sum(statistics.queue_time.counts) == sum(statistics.time_to_first_token.counts) == len(requests)
+    assert statistics.time_to_first_token.sum >= statistics.queue_time.sum
+
+
+def test_statistics_tell_running_from_waiting_requests(network, slow):
+    slow.may_go.clear()
+    requests = [Request((4, 5, 6), WANTED[1], 5) for _ in range(5)]
+    with Engine(network, max_tokens=8) as engine:
+        pending = [engine.submit(one) for one in requests]
+        deadline = time.monotonic() + 60
+        while engine.statistics.running != 2 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert (engine.statistics.running, engine.statistics.waiting) == (2, 3)
+        slow.may_go.set()
+        wait(pending, timeout=60)

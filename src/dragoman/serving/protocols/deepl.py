@@ -10,6 +10,7 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
+from dragoman.serving.admission import Client
 from dragoman.serving.errors import RequestError, invalid
 from dragoman.serving.http_requests import (
     attachment,
@@ -287,7 +288,7 @@ async def glossary_language_pairs(request: Request, server: ServerDep) -> Langua
     return LanguagePairs(supported_languages=[])
 
 
-def _client(request: Request, server: Server) -> str:
+def _client(request: Request, server: Server) -> Client:
     """Return the client of a request by its key. Raises RequestError with status 403 for a wrong one."""
     given = request.headers.get("authorization", "")
     key = given[len(SCHEME) :] if given[: len(SCHEME)].casefold() == SCHEME.casefold() else None
