@@ -110,7 +110,7 @@ class SingleOutputSearch(Generic[M, R]):
         for row, (output, token, log_prob, is_cut) in enumerate(columns):
             if not is_cut:
                 output.tokens.append((token, log_prob))
-                if token != EOS and output.is_complete is not None and output.is_complete(token):
+                if token != EOS and output.is_complete is not None and output.is_complete(token, log_prob):
                     complete[row] = True
         kept = active.limits, active.forced
         after = _Active(active.ids, active.lengths + 1, *kept, tokens, active.memory, state, active.outputs)

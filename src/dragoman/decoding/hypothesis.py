@@ -10,8 +10,11 @@ from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.models.special_symbols import BOS, EOS
 
-TokenObserver = Callable[[int], bool]
-"""Receives each token of an output, end symbol excluded, and returns whether the output is complete."""
+TokenObserver = Callable[[int, float], bool]
+"""Receives each token of an output and its log-probability, and returns whether the output is complete.
+
+The end symbol is not among the tokens.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dragoman.inference.translator import Translator
 if TYPE_CHECKING:
     from dragoman.inference.classifier_and_tagger import Classification, Classifier, Tag, Tagger
     from dragoman.inference.completion_result import Completion
+    from dragoman.inference.completion_stream import CompletionPiece
     from dragoman.inference.embedder import Embedder
     from dragoman.inference.generator import Generator
     from dragoman.inference.perplexity import Perplexity
@@ -26,6 +27,7 @@ _LAZY = {
     "question_answerer": ("Answer", "QuestionAnswerer"),
     "classifier_and_tagger": ("Classification", "Classifier", "Tag", "Tagger"),
     "completion_result": ("Completion",),
+    "completion_stream": ("CompletionPiece",),
     "embedder": ("Embedder",),
     "generator": ("Generator",),
     "perplexity": ("Perplexity",),
@@ -40,6 +42,7 @@ __all__ = [
     "Classification",
     "Classifier",
     "Completion",
+    "CompletionPiece",
     "Embedder",
     "GenerationWarning",
     "Generator",

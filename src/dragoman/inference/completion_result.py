@@ -21,7 +21,8 @@ class Completion:
     `prompt` is the normalized prompt, `text` its continuation, with the space between them if there is one. `tokens`
     are its subwords in readable form, those of the stop string included, which the text lacks. `finish_reason` says
     whether the end symbol, a stop string or the length limit ended it; `truncated` says that the prompt was longer than
-    the context of the model, which ignored its beginning.
+    the context of the model, which ignored its beginning. `prompt_length` counts the tokens of the prompt as the model
+    reads it; `token_texts` is the text that each token adds, and joined `text` with what follows its end.
     """
 
     prompt: str
@@ -30,6 +31,8 @@ class Completion:
     tokens: tuple[str, ...]
     finish_reason: FinishReason
     truncated: bool = False
+    prompt_length: int = 0
+    token_texts: tuple[str, ...] = ()
 
     @property
     def log_prob(self) -> float:
@@ -86,23 +89,38 @@ class TextStream:
         self.text = ""
         self.stopped = False
         """Whether a stop string occurred; it is not part of the text."""
+        self.token_texts: list[str] = []
+        """Text that each token made certain; the last one includes the rest."""
         self._decoder = decoder
         self._stop = tuple(stop)
         self._taken = 0
 
     def add(self, token: int) -> bool:
         """Append a token and return whether a stop string is complete."""
-        self._append(self._decoder.add(token))
+        self.token_texts.append(self._decoder.add(token))
+        self._append(self.token_texts[-1])
         return self.stopped
+
+    def observe(self, token: int, _: float) -> bool:
+        """Append a token, as an observer of an output."""
+        return self.add(token)
 
     def finish(self) -> None:
         """Append what the decoder still holds: no more tokens come."""
-        self._append(self._decoder.finish())
+        rest = self._decoder.finish()
+        if rest:
+            self.token_texts[-1] += rest
+        self._append(rest)
         self._stop = ()
+
+    @property
+    def certain_length(self) -> int:
+        """Length of the text without what may be the beginning of a stop string."""
+        return len(self.text) - (0 if self.stopped else _partial_stop_length(self.text, self._stop))
 
     def take(self) -> str:
         """Return the certain text since the last call, without what may be the beginning of a stop string."""
-        certain = len(self.text) - (0 if self.stopped else _partial_stop_length(self.text, self._stop))
+        certain = self.certain_length
         piece = self.text[self._taken : certain]
         self._taken = max(self._taken, certain)
         return piece
@@ -133,7 +151,16 @@ def build_completion(
     text.finish()
     reason: FinishReason = "stop" if text.stopped else "end" if hypothesis.finished else "length"
     tokens = tuple(tokenizer.ids_to_tokens(hypothesis.tokens))
-    return Completion(prompt.text, text.text, hypothesis, tokens, reason, prompt.truncated)
+    return Completion(
+        prompt.text,
+        text.text,
+        hypothesis,
+        tokens,
+        reason,
+        prompt.truncated,
+        prompt_length=len(prompt.ids),
+        token_texts=tuple(text.token_texts),
+    )
 
 
 def find_first_stop(text: str, stop: Sequence[str], *, since: int = 0) -> int | None:

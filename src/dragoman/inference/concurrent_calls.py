@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, fields
 from heapq import heapify, heappop, heappush
@@ -46,6 +46,24 @@ async def run_in_thread(function: Callable[_P, _T], /, *args: _P.args, **options
         except asyncio.CancelledError:
             cancelled.set()
             raise
+
+
+@final
+class ThreadQueue(Generic[_T]):
+    """Queue of a coroutine, into which other threads put items."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._items = asyncio.Queue[_T]()
+
+    def put(self, item: _T) -> None:
+        """Append an item; nobody waits for it where the event loop is closed."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._items.put_nowait, item)
+
+    async def get(self) -> _T:
+        """Remove and return the first item, as soon as there is one."""
+        return await self._items.get()
 
 
 def stop_if_cancelled() -> None:

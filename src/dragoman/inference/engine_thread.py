@@ -7,9 +7,9 @@ import operator
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Self, final
@@ -355,8 +355,17 @@ class RequestRunner:
     async def run_async(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request, decoded in one running batch with all other calls of this method.
 
-        The engine, started by the first call, takes turns with the other methods. When the coroutine is cancelled, or
-        a request fails, the engine drops the others before its next step.
+        When the coroutine is cancelled, or a request fails, the engine drops the others before its next step.
+        """
+        async with self.running(requests) as pending:
+            return await asyncio.gather(*map(asyncio.wrap_future, pending))
+
+    @asynccontextmanager
+    async def running(self, requests: Sequence[Request]) -> AsyncIterator[list[PendingResult]]:
+        """Let requests enter the running batch; at the end of the block, those not completed leave it.
+
+        The engine, started by the first call, takes turns with the other methods. Its thread completes each result
+        after the tokens of the request were observed.
         """
         self._process.check()
         with self._starting:
@@ -371,7 +380,7 @@ class RequestRunner:
                 pending.append(engine.submit(request, call=call))
                 if number % SUBMITTED_AT_ONCE == 0:
                     await asyncio.sleep(0)
-            return await asyncio.gather(*map(asyncio.wrap_future, pending))
+            yield pending
         finally:
             for result in pending:
                 result.cancel()

@@ -1,8 +1,10 @@
 """Generator: prompts in, completions out."""
 
 import math
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, final, overload
 
 from dragoman.data.chat_template import ChatTemplate, Message, MessageDict, PromptFormat, format_chat
@@ -28,8 +30,9 @@ from dragoman.inference.completion_result import (
     build_completion,
     text_stream,
 )
-from dragoman.inference.concurrent_calls import EngineStatistics, run_in_thread
-from dragoman.inference.engine_thread import RequestRunner
+from dragoman.inference.completion_stream import CompletionPiece, CompletionStream
+from dragoman.inference.concurrent_calls import EngineStatistics, ThreadQueue, run_in_thread
+from dragoman.inference.engine_thread import PendingResult, RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     check_positive,
@@ -87,6 +90,13 @@ class _Call(NamedTuple):
     prompts: list[Prompt]
     counts: list[int]
     requests: list[Request]
+
+
+class _CompletedRequest(NamedTuple):
+    """Completed request of a stream."""
+
+    number: int
+    result: PendingResult
 
 
 @final
@@ -297,17 +307,63 @@ class Generator:
 
     async def stream_text_async(
         self, prompt: str, config: SamplingConfig | None = None, **options: Unpack[GenerationOptions]
-    ) -> AsyncIterator[str]:
-        """Yield the pieces of `stream_text` while other coroutines run."""
-        pieces = self.stream_text(prompt, config, **options)
-        while (piece := await run_in_thread(next, pieces, None)) is not None:
-            yield piece
+    ) -> AsyncGenerator[str, None]:
+        """Yield the pieces of `stream_text`, generated in one running batch with all other concurrent calls.
+
+        Where the caller closes the iterator, its request leaves the batch before the next step.
+        """
+        text_list([prompt], name="prompts")
+        async with aclosing(self.stream_pieces_async(prompt, config, **options)) as pieces:
+            async for piece in pieces:
+                if piece.text:
+                    yield piece.text
+
+    async def stream_pieces_async(
+        self,
+        prompts: str | Iterable[str],
+        config: SamplingConfig | None = None,
+        *,
+        num_samples: int = 1,
+        **options: Unpack[GenerationOptions],
+    ) -> AsyncGenerator[CompletionPiece, None]:
+        """Yield the completions of `generate_n_best` in pieces, generated in one running batch with all other calls.
+
+        Samples are numbered, those of a prompt one after the other; the last piece of each has the whole completion.
+        Where the caller closes the iterator, its requests leave the batch before the next step.
+        """
+        config = self.config if config is None else config
+        call = await run_in_thread(self._read_samples, prompts, config, options, num_samples)
+        prompts_read = [prompt for prompt in call.prompts for _ in range(num_samples)]
+        target, limits = self.tokenizer.target, call.limits
+        events = ThreadQueue[CompletionPiece | _CompletedRequest]()
+        texts = [partial(text_stream, target, prompt, limits) for prompt in prompts_read]
+        streams = [CompletionStream(number, text, events.put) for number, text in enumerate(texts)]
+        requests = [
+            replace(request, start=replace(request.start, observe=stream.start))
+            for request, stream in zip(call.requests, streams, strict=True)
+        ]
+        async with self._samples.running(requests) as results:
+            for number, result in enumerate(results):
+                result.add_done_callback(partial(_announce, events.put, number))
+            for _ in results:
+                while isinstance(event := await events.get(), CompletionPiece):
+                    yield event
+                [found] = event.result.result()
+                whole = await run_in_thread(build_completion, target, prompts_read[event.number], limits, found)
+                yield streams[event.number].last_piece(whole)
+
+    def _read_samples(
+        self, prompts: str | Iterable[str], config: SamplingConfig, options: GenerationOptions, num_samples: int
+    ) -> _Call:
+        require_config(config, SamplingConfig)
+        config, limits = self._read_options(config, options, num_samples=num_samples, others=("num_samples",))
+        return self._prepare(one_or_more_texts(prompts, name="prompts"), config, limits)
 
     def _stream(self, prompt: Prompt, config: SamplingConfig, limits: Limits) -> Iterator[str]:
         """Yield the text of the first sample for a prompt; between the pieces the caller is not in inference mode."""
         text = text_stream(self.tokenizer.target, prompt, limits)
         [request] = self._requests(prompt, config, limits, 0)
-        request = replace(request, start=replace(request.start, observe=lambda: text.add))
+        request = replace(request, start=replace(request.start, observe=lambda: text.observe))
         for _ in self._samples.steps(request):
             if piece := text.take():
                 yield piece
@@ -423,7 +479,7 @@ class Generator:
         if isinstance(config, DecodingConfig):
             ids = ids[-(self.context - most) :]
             return [Request(ids, config, most, start=OutputStart(ids[-1]), size=len(ids) + most)]
-        observe = (lambda: text_stream(self.tokenizer.target, prompt, limits).add) if limits.stop else None
+        observe = (lambda: text_stream(self.tokenizer.target, prompt, limits).observe) if limits.stop else None
         keys = [(number, sample) for sample in range(limits.num_samples)]
         starts = [OutputStart(ids[-1], context=prompt.context, key=key, observe=observe) for key in keys]
         return [Request(ids, config, most, start=start, size=min(len(ids) + most, self.context)) for start in starts]
@@ -489,3 +545,7 @@ def _best(found: list[list[Completion]], prompts: object) -> Completion | list[C
     """Return the best completion of one prompt, or of each in a list."""
     best = [one for [one, *_] in found]
     return best[0] if isinstance(prompts, str) else best
+
+
+def _announce(put: Callable[[_CompletedRequest], None], number: int, result: PendingResult) -> None:
+    put(_CompletedRequest(number, result))

@@ -1,7 +1,9 @@
 """Generator: sampling, search, streams, chat and perplexity."""
 
+import asyncio
 import math
 import warnings
+from contextlib import aclosing
 from itertools import islice
 
 import pytest
@@ -10,7 +12,7 @@ import torch
 from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference import ChatTemplate, GenerationWarning, Generator, Message, Turn
+from dragoman.inference import ChatTemplate, CompletionPiece, GenerationWarning, Generator, Message, Turn
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig
 from dragoman.models.protocols import DecoderOnly
 from tests.fake_models import SYMBOLS, PrefixModel, TextModel
@@ -400,3 +402,100 @@ def test_invalid_calls_are_refused(characters):
         fake(characters, pairs=True).score(["a", "b"], prompts=["b"])
     with pytest.raises(ConfigError, match="overlap = 16: a window of 16 tokens"):
         model.score(["a"], overlap=16)
+
+
+async def read_pieces(model: Generator, prompts, **options) -> list[CompletionPiece]:
+    return [piece async for piece in model.stream_pieces_async(prompts, CHANCE, **options)]
+
+
+@pytest.mark.parametrize("stop", [[], ["e", " t", "th"]])
+def test_pieces_of_concurrent_streams_join_to_completions(tokenizer, stop):
+    model = fake(tokenizer, end_bias=-2.0)
+    options = {"max_new_tokens": 31, "stop": stop, "num_samples": 2}
+    expected = [model.generate_n_best([prompt], CHANCE, **options) for prompt in PROMPTS]
+
+    async def read_all() -> list[list[CompletionPiece]]:
+        return await asyncio.gather(*(read_pieces(model, prompt, **options) for prompt in PROMPTS))
+
+    for pieces, [completions] in zip(asyncio.run(read_all()), expected, strict=True):
+        for number, whole in enumerate(completions):
+            mine = [piece for piece in pieces if piece.number == number]
+            assert [piece.completion for piece in mine] == [None] * (len(mine) - 1) + [whole]
+            assert "".join(piece.text for piece in mine) == whole.text
+            assert sum((piece.token_texts for piece in mine), ()) == whole.token_texts
+            log_probs = sum((piece.token_log_probs for piece in mine), ())
+            assert log_probs == whole.hypothesis.token_log_probs[: len(whole.tokens)]
+            assert "".join(whole.token_texts).startswith(whole.text)
+            assert len(whole.token_texts) == len(whole.tokens)
+
+
+def counted_steps(tokenizer: Tokenizer) -> tuple[Generator, list[int]]:
+    """Return a generator that never ends its texts, and the number of rows of each step it takes."""
+    rows: list[int] = []
+    network = TextModel(PrefixModel(words=len(tokenizer.target) - 4, end_bias=-30.0))
+    step = network.step
+    object.__setattr__(network, "step", lambda tokens, *others: rows.append(len(tokens)) or step(tokens, *others))
+    return Generator(network, tokenizer, context=97), rows
+
+
+def test_streams_of_many_callers_share_steps(characters):
+    model, rows = counted_steps(characters)
+
+    async def read_all() -> None:
+        await asyncio.gather(*(read_pieces(model, "a", max_new_tokens=50) for _ in range(16)))
+
+    asyncio.run(read_all())
+    assert sum(rows) == 16 * 51
+    assert len(rows) < 3 * 51
+
+
+def test_closed_stream_leaves_the_batch(characters):
+    model, rows = counted_steps(characters)
+
+    async def read_three() -> None:
+        async with aclosing(model.stream_text_async("a", max_new_tokens=100_000)) as pieces:
+            async for _ in pieces:
+                if len(rows) > 3:
+                    break
+        await model.generate_async("a", CHANCE, max_new_tokens=2)
+
+    asyncio.run(read_three())
+    taken = len(rows)
+    assert taken < 1000
+    asyncio.run(asyncio.sleep(0.1))
+    assert len(rows) == taken
+
+
+def test_stream_that_starts_again_repeats_nothing(characters):
+    """An error of one request starts the others of its batch again."""
+    model, rows = counted_steps(characters)
+    expected = model.generate(["a", "a"], CHANCE, max_new_tokens=50)
+    step, failed = model.model.step, []
+
+    def fail_once(tokens, *others):
+        if len(tokens) == 2 and len(rows) > 20 and not failed:
+            failed.append(len(rows))
+            raise RuntimeError("a step fails")
+        return step(tokens, *others)
+
+    rows.clear()
+    object.__setattr__(model.model, "step", fail_once)
+    pieces = asyncio.run(read_pieces(model, ["a", "a"], max_new_tokens=50))
+    assert failed
+    for number, whole in enumerate(expected):
+        mine = [piece for piece in pieces if piece.number == number]
+        assert "".join(piece.text for piece in mine) == whole.text
+        assert len(mine) > 20
+        assert mine[-1].completion == whole
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "message"),
+    [
+        ("a", {"temperature": -1}, "temperature = -1"),
+        ("a", {"num_samples": 0}, "num_samples = 0"),
+    ],
+)
+def test_invalid_streams_say_what_is_wrong(characters, prompts, options, message):
+    with pytest.raises((ConfigError, TypeError), match=message):
+        asyncio.run(read_pieces(generator(characters), prompts, **options))
