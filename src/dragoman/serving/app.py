@@ -36,13 +36,16 @@ def build_app(config: ServerConfig) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         watch = asyncio.create_task(server.store.watch(config.reload_interval)) if config.reload_interval else None
+        save = asyncio.create_task(server.usage.save_regularly())
         server.is_ready = True
         yield
         server.is_ready = False
-        if watch is not None:
-            watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
+        for task in (save, watch):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        await server.usage.save()
 
     app = FastAPI(
         title="dragoman",

@@ -33,6 +33,9 @@ class LimitsConfig(Config):
     max_new_tokens: int = Field(default=2048, ge=1, description="tokens of a completion")
     max_requests: int = Field(default=256, ge=1, description="requests answered at once; others get status 503")
     requests_per_minute: int = Field(default=0, ge=0, description="requests of one key or address; 0: any number")
+    characters_per_month: int = Field(
+        default=0, ge=0, description="characters of one key in a month, or of all clients without keys; 0: any number"
+    )
     max_body: int = Field(default=2 * MIB, ge=KIB, description="bytes of the body of a request without a file")
     max_file: int = Field(default=20 * MIB, ge=KIB, description="bytes of a file to translate")
     body_timeout: float = Field(default=30.0, gt=0, description="seconds in which the body of a request has to arrive")
@@ -49,6 +52,9 @@ class ServerConfig(Config):
     models: tuple[ModelConfig, ...] = Field(default=(), description="models to serve")
     api_keys: str | None = Field(
         default=None, description="file of the keys that clients must give; default: no key is needed"
+    )
+    usage_file: str | None = Field(
+        default=None, description="file that keeps the characters of the month; default: a restart forgets them"
     )
     cors_origins: tuple[str, ...] = Field(default=(), description="web sites whose pages may call the server; `*`: all")
     device: str | None = Field(default=None, description="device of all models")

@@ -25,6 +25,13 @@ class RequestError(Exception):
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
+class QuotaExceededError(RequestError):
+    """Request above the quota of its client; protocols may have a status of their own for it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(429, message)
+
+
 def invalid(message: str, parameter: str | None = None) -> RequestError:
     """Return the error of a request with an invalid parameter."""
     return RequestError(400, message, parameter)

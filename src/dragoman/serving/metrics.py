@@ -33,8 +33,6 @@ class Metrics:
     def __init__(self, *, active_requests: Callable[[], int], engines: EngineReader) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_EngineCollector(engines))
-        self.characters = 0
-        """Characters received."""
         running = Gauge(f"{PREFIX}http_requests_running", "HTTP requests in progress", registry=self.registry)
         running.set_function(active_requests)
         self._responses = self._counter("http_responses", "Responses by status", ("interface", "status"))
@@ -56,7 +54,6 @@ class Metrics:
     def observe(self, texts: Iterable[str], *, interface: str) -> Iterator[AnswerObserver]:
         """Measure the work for texts; the block passes the name of the model, and the texts that answer them."""
         begin, count = time.monotonic(), sum(map(len, texts))
-        self.characters += count
 
         def observed(model_name: str, answers: Iterable[str]) -> None:
             self._characters_in.labels(model_name, interface).inc(count)

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from dragoman.runs.load import load
 from dragoman.serving.admission import Admission, Client
 from dragoman.serving.api_keys import ApiKeys
+from dragoman.serving.character_usage import CharacterUsage
 from dragoman.serving.config import ServerConfig
 from dragoman.serving.documents import DocumentJob, DocumentStore, read_document
 from dragoman.serving.errors import RequestError, invalid
@@ -28,10 +29,17 @@ class Server:
         """Load all models. Raises RunError or ConfigError where one cannot be loaded."""
         self.config = config
         self.keys = None if config.api_keys is None else ApiKeys.read(Path(config.api_keys))
+        default_quota = config.limits.characters_per_month
+        quotas = {} if self.keys is None else self.keys.quotas(default_quota)
         self.store = ModelStore(
             config.models, lambda path: load(path, device=config.device, compute_type=config.compute_type)
         )
         self.admission = Admission(config.limits)
+        self.usage = CharacterUsage(
+            {_client_name(owner): limit for owner, limit in quotas.items()},
+            default_limit=default_quota,
+            file=None if config.usage_file is None else Path(config.usage_file),
+        )
         self.metrics = Metrics(active_requests=lambda: self.admission.active, engines=self.store.engines)
         self.documents = DocumentStore()
         self._translation = TranslationService(self.store)
@@ -50,7 +58,7 @@ class Server:
         owner = self.keys.owner(key or "")
         if owner is None:
             raise RequestError(status, "Invalid API key." if key else "An API key is required.")
-        return Client(f"key {owner}", interface)
+        return Client(_client_name(owner), interface)
 
     @contextmanager
     def admit(self, client: Client) -> Iterator[None]:
@@ -80,6 +88,7 @@ class Server:
         text, text_format = read_document(filename, content)
         request = replace(asked, texts=[text], text_format=text_format)
         self.check_texts(request.texts)
+        self.usage.check(client.name, len(text))
         source = None if request.source is None else self.store.find_source(request.source)
         self.store.find_target(request.target, source)
 
@@ -100,15 +109,21 @@ class Server:
     def work(
         self, client: Client, texts: Sequence[str], n_best: int = 1, beam_size: int | None = None
     ) -> Iterator[AnswerObserver]:
-        """Do work for the texts of a client, within the limits.
+        """Do work for the texts of a client, within the limits and its quota.
 
         The block passes the name of the model, and the texts that answer.
 
         The work of an answer that is sent piece by piece lasts until its last piece. Raises RequestError above a limit.
         """
         self.check_texts(texts, n_best=n_best, beam_size=beam_size)
-        with self.admit(client), self.metrics.observe(texts, interface=client.interface) as answer_with:
+        charge = self.usage.charge(client.name, sum(map(len, texts)))
+        with self.admit(client), charge, self.metrics.observe(texts, interface=client.interface) as answer_with:
             yield answer_with
+
+
+def _client_name(owner: str) -> str:
+    """Return the name of a client with a key, which no address equals."""
+    return f"key {owner}"
 
 
 def server_of(request: Request) -> Server:

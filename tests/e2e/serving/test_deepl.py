@@ -115,6 +115,29 @@ def test_keys(models):
                 deepl.DeepLClient(wrong, server_url=server.url).get_usage()
 
 
+def test_quotas(models):
+    key = dragoman("serve", "--add-key", "small", "--api-keys", "quotas", cwd=models).stdout.strip()
+    path = models / "quotas"
+    path.write_text(path.read_text().rstrip("\n") + " 20\n")
+    arguments = ("en-de=en-de", "--api-keys", "quotas", "--set", "usage_file=usage.json")
+    for spent in (0, 12):  # a restart continues
+        with running_server(models, *arguments) as server:
+            client = deepl.DeepLClient(key, server_url=server.url)
+            assert (client.get_usage().character.count, client.get_usage().character.limit) == (spent, 20)
+            with pytest.raises(deepl.QuotaExceededException, match="Quota exceeded"):
+                client.translate_text("a" * 21, source_lang="EN", target_lang="DE")
+            if not spent:
+                client.translate_text("a" * 12, source_lang="EN", target_lang="DE")
+            with pytest.raises(deepl.QuotaExceededException):
+                client.translate_document_upload(b"a" * 9, filename="a.txt", source_lang="EN", target_lang="DE")
+            body = {"q": "a" * 9, "source": "en", "target": "de", "api_key": key}
+            status, answer = server.post("/translate", body)
+            assert status == 429
+            assert "Quota exceeded: 12 of 20 characters" in answer["error"]
+            assert client.get_usage().character.count == 12
+            server.stop()
+
+
 def test_immersive_translate(server: RunningServer, translations):
     status, answer = server.post("/imme", {"source_lang": "en", "target_lang": "de", "text_list": TEXTS})
     assert status == 200

@@ -40,4 +40,3 @@ def test_labels_are_models_and_interfaces_only():
         for label in sample.labels
     }
     assert labels == {"model_name", "interface", "le"}
-    assert metrics.characters == len("two dogs")

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
 from dragoman.serving.admission import Client
-from dragoman.serving.errors import RequestError, invalid
+from dragoman.serving.errors import QuotaExceededError, RequestError, invalid
 from dragoman.serving.http_requests import (
     attachment,
     body_schema,
@@ -27,6 +27,8 @@ from dragoman.serving.translation import TextFormat, TranslatedText, Translation
 
 UNLIMITED = 1_000_000_000_000
 """Character limit where there is none."""
+QUOTA_EXCEEDED = 456
+"""Status above the quota."""
 SCHEME = "DeepL-Auth-Key "
 _REFUSED = {
     "context": "context",
@@ -43,7 +45,11 @@ _BEAM_SIZES = {"latency_optimized": 1, "prefer_quality_optimized": None, "qualit
 
 
 def _render(error: RequestError) -> JSONResponse:
-    return JSONResponse({"message": error.message}, error.status, error.headers)
+    return JSONResponse({"message": error.message}, _status(error), error.headers)
+
+
+def _status(error: RequestError) -> int:
+    return QUOTA_EXCEEDED if isinstance(error, QuotaExceededError) else error.status
 
 
 def _as_list(value: Any) -> Any:
@@ -155,7 +161,7 @@ class LanguagesBody(BaseModel):
 
 
 class Usage(BaseModel):
-    """Characters translated since the server was started, and how many are allowed."""
+    """Characters of the key in the current month, and how many are allowed."""
 
     character_count: int
     character_limit: int
@@ -276,9 +282,9 @@ async def languages(request: Request, server: ServerDep) -> list[Language]:
 @router.get("/usage", response_model=Usage)
 @router.post("/usage", response_model=Usage, include_in_schema=False)
 async def usage(request: Request, server: ServerDep) -> Usage:
-    """Return how many characters were translated."""
-    _client(request, server)
-    return Usage(character_count=server.metrics.characters, character_limit=UNLIMITED)
+    """Return how many characters of the key were translated in the current month."""
+    used, limit = server.usage.of(_client(request, server).name)
+    return Usage(character_count=used, character_limit=limit or UNLIMITED)
 
 
 @router.get("/glossary-language-pairs", response_model=LanguagePairs)
