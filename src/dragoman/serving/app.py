@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -86,10 +86,11 @@ def _add_operation_routes(app: FastAPI) -> None:
         return Response(server.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
-async def _render_http_error(_: object, error: Exception) -> Response:
-    """Answer a request without a route."""
+async def _render_http_error(request: Request, error: Exception) -> Response:
+    """Answer a request without a route, in the shape of the protocol to which its address belongs."""
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+    router = next((one for one in ROUTERS if one.is_addressed(request.url.path)), libretranslate.router)
+    return router.render_missing(request, error)
 
 
 def configure_logging() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -26,8 +26,31 @@ _B = TypeVar("_B", bound=BaseModel)
 _logger = logging.getLogger(__name__)
 
 
-def protocol_router(render: ErrorRenderer, **options: Any) -> APIRouter:
-    """Return a router of a protocol, whose errors `render` puts into the shape of the protocol."""
+class ProtocolRouter(APIRouter):
+    """Router of a protocol, which shows all errors below some addresses in the shape of the protocol."""
+
+    def __init__(self, render_error: ErrorRenderer, addresses: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._render_error = render_error
+        self._addresses = tuple(addresses)
+
+    def is_addressed(self, path: str) -> bool:
+        """Return whether a path without a route belongs to the protocol."""
+        return path.startswith(self._addresses)
+
+    def render_missing(self, request: Request, error: HTTPException) -> Response:
+        """Answer a request without a route."""
+        message = f"{error.detail}: {request.method} {request.url.path[:200]}"
+        response = self._render_error(RequestError(error.status_code, message))
+        response.headers.update(error.headers or {})
+        return response
+
+
+def protocol_router(render: ErrorRenderer, *, addresses: Sequence[str] = (), **options: Any) -> ProtocolRouter:
+    """Return a router of a protocol, whose errors `render` puts into the shape of the protocol.
+
+    All `addresses`, and what is below them, belong to the protocol.
+    """
 
     class ProtocolRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -53,7 +76,7 @@ def protocol_router(render: ErrorRenderer, **options: Any) -> APIRouter:
 
             return handler
 
-    return APIRouter(route_class=ProtocolRoute, **options)
+    return ProtocolRouter(render, addresses, route_class=ProtocolRoute, **options)
 
 
 def interface_of(request: Request) -> str:

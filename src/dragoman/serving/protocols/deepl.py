@@ -62,7 +62,7 @@ def _as_list(value: Any) -> Any:
 
 
 Names = Annotated[list[str], BeforeValidator(_as_list)]
-router = protocol_router(_render, prefix="/v2", tags=["DeepL"])
+router = protocol_router(_render, prefix="/v2", addresses=("/v2/", "/v3/"), tags=["DeepL"])
 
 
 class TranslateBody(BaseModel):

@@ -1,0 +1,64 @@
+"""The interface of DeepL, with its client for Node.js as it is published."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.node_packages import node_folder, run_node
+from tests.running_server import RunningServer
+from tests.small_runs import dragoman
+
+TEXT = "two dogs play ."
+
+
+@pytest.fixture(scope="module")
+def found(server: RunningServer, tmp_path_factory):
+    """What the client returns."""
+    folder = node_folder(Path(__file__).parent / "node", tmp_path_factory.mktemp("node") / "scripts")
+    return json.loads(run_node("deepl.mjs", server.url, folder, cwd=folder))
+
+
+@pytest.fixture(scope="module")
+def translation(models) -> str:
+    return dragoman("translate", "en-de", "--text", TEXT, cwd=models).stdout.rstrip("\n")
+
+
+def test_texts_are_translated_as_by_the_command_line(found, translation):
+    assert (found["one"]["text"], found["one"]["detectedSourceLang"]) == (translation, "en")
+    assert found["one"]["billedCharacters"] == len(TEXT)
+    assert found["list"][0] == found["one"]
+    assert found["detected"]["detectedSourceLang"] == "de"
+    assert found["fast"]["modelTypeUsed"] == "latency_optimized"
+
+
+def test_tags_stay(found, translation):
+    assert found["html"]["text"] == f"<p>{translation}<code>{TEXT}</code></p>"
+    assert found["xml"]["text"] == f"<a>{translation}<x>{TEXT}</x></a>"
+
+
+def test_languages_and_usage(found):
+    assert [one["code"] for one in found["sources"]] == ["de", "en"]
+    assert [(one["code"], one["name"]) for one in found["targets"]] == [("de", "German"), ("fr", "French")]
+    assert found["pairs"] == []
+    assert found["usage"]["character"]["count"] >= len(TEXT)
+
+
+def test_a_file_is_translated(found, translation):
+    assert found["document"] == {"status": "done", "billed": len(TEXT) + 1, "content": f"{translation}\n"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("language", "DeepLError", "ja is not supported"),
+        ("formality", "DeepLError", "formality is not supported"),
+        ("context", "DeepLError", "Not supported: context"),
+        ("glossary", "GlossaryNotFoundError", "Not Found: POST /v2/glossaries"),
+        ("glossaries", "GlossaryNotFoundError", "Not Found: GET /v3/glossaries"),
+        ("file", "DocumentTranslationError", "Files of this type are not supported"),
+    ],
+)
+def test_errors_have_the_class_and_message_of_the_client(found, name, kind, message):
+    assert found["errors"][name][0] == kind
+    assert message in found["errors"][name][1]
