@@ -55,7 +55,7 @@ def test_a_file_is_translated(found, translation):
         ("formality", "DeepLError", "formality is not supported"),
         ("context", "DeepLError", "Not supported: context"),
         ("glossary", "GlossaryNotFoundError", "Not Found: POST /v2/glossaries"),
-        ("glossaries", "GlossaryNotFoundError", "Not Found: GET /v3/glossaries"),
+        ("glossaries", "DeepLError", "Not Found: GET /v3/glossaries"),
         ("file", "DocumentTranslationError", "Files of this type are not supported"),
     ],
 )
