@@ -217,9 +217,11 @@ class FairQueue(Generic[_I]):
     def popleft(self) -> _I:
         """Remove and return the first item."""
         self._now, _, item = heappop(self._heap)
-        if len(self._ends) > 2 * len(self._heap):  # forget the calls whose items are all taken
-            self._ends = {call: end for call, end in self._ends.items() if end > self._now}
         return item
+
+    def forget(self, call: Hashable) -> None:
+        """Forget a call that appends no more items."""
+        self._ends.pop(call, None)
 
     def remove(self, items: Collection[_I]) -> None:
         """Remove items."""

@@ -221,6 +221,8 @@ class Engine:
         self._unfinished[call] -= 1
         if not self._unfinished[call]:
             del self._unfinished[call]
+            for queue in self._waiting.values():
+                queue.forget(call)
         return result
 
     def _fail(self, error: BaseException) -> None:

@@ -301,3 +301,10 @@ def test_statistics_tell_running_from_waiting_requests(network, slow):
         assert (engine.statistics.running, engine.statistics.waiting) == (2, 3)
         slow.may_go.set()
         wait(pending, timeout=60)
+
+
+def test_queues_forget_completed_calls(network):
+    with Engine(network) as engine:
+        for _ in range(3):
+            engine.run([Request((4, 5), WANTED[0], 5)] * 3)
+        assert not any(queue._ends for queue in engine._waiting.values())
