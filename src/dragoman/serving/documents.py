@@ -43,7 +43,7 @@ def read_document(filename: str, content: bytes) -> tuple[str, TextFormat]:
     """Return the text of a file and its format. Raises RequestError if it cannot be translated."""
     text_format = FORMATS.get(PurePath(filename).suffix.lower())
     if text_format is None:
-        raise invalid(f"Files of this type are not supported. Send one of {', '.join(FORMATS)}.", "file")
+        raise invalid(f"Invalid file: its type is not supported. Send one of {', '.join(FORMATS)}.", "file")
     try:
         return content.decode("utf-8-sig"), text_format
     except UnicodeDecodeError as error:

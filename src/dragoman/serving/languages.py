@@ -1,5 +1,6 @@
 """Codes and names of languages, and which language a text is in."""
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -49,21 +50,23 @@ def language_name(code: str) -> str:
 class LanguageDetector:
     """Recognizes the language of a text among given ones, by its byte sequences (Lui and Baldwin, 2012)."""
 
-    def __init__(self, languages: Iterable[str]) -> None:
-        self._codes = {fold_code(code).partition("-")[0]: code for code in sorted(languages, reverse=True)}
-
     @cached_property
     def _identifier(self) -> Any:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
 
-        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-        known = [code for code in self._codes if code in set(identifier.labels)]
-        identifier.set_languages(known)
-        return identifier if known else None
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=False)
 
-    def detect(self, text: str) -> Sequence[DetectedLanguage]:
-        """Return the languages that the text may be in, the most probable first; empty where none is known."""
-        if self._identifier is None:
-            return [DetectedLanguage(code, 0.0) for code in self._codes.values()]
-        ranked = [DetectedLanguage(self._codes[code], float(p)) for code, p in self._identifier.rank(text)]
-        return sorted(ranked, key=lambda one: -one.probability)
+    def detect(self, text: str, languages: Iterable[str]) -> Sequence[DetectedLanguage]:
+        """Return the languages that the text may be in, the most probable first.
+
+        Languages that cannot be recognized are left out; where none can be, all are returned with probability 0.
+        """
+        codes = {fold_code(code).partition("-")[0]: code for code in sorted(languages, reverse=True)}
+        scores = {codes[one]: float(score) for one, score in self._identifier.rank(text) if one in codes}
+        if not scores:
+            return [DetectedLanguage(code, 0.0) for code in codes.values()]
+        best, temperature = max(scores.values()), math.sqrt(len(text.encode("utf-8", "surrogatepass")) or 1)
+        weights = {code: math.exp((score - best) / temperature) for code, score in scores.items()}
+        total = sum(weights.values())
+        found = [DetectedLanguage(code, weight / total) for code, weight in weights.items()]
+        return sorted(found, key=lambda one: (-one.probability, one.code))

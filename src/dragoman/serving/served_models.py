@@ -127,6 +127,11 @@ class ModelStore:
         """Return the target language, of a source, that a code means. Raises RequestError if none is known."""
         return _find(given, (target for one, target in self.pairs() if source in (None, one)), "target")
 
+    def find_pair(self, source: str, target: str) -> LanguagePair:
+        """Return the pair that two codes mean, twice the same for equal ones. Raises RequestError if one is unknown."""
+        found = self.find_source(source)
+        return found, found if self.find_target(target) == found else self.find_target(target, found)
+
     async def watch(self, interval: float) -> None:
         """Load the models again whose run folders have changed, when they are complete, until cancelled."""
         before = {name: one.state for name, one in self._models.items()}

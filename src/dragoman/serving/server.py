@@ -89,8 +89,10 @@ class Server:
         request = replace(asked, texts=[text], text_format=text_format)
         self.check_texts(request.texts)
         self.usage.check(client.name, len(text))
-        source = None if request.source is None else self.store.find_source(request.source)
-        self.store.find_target(request.target, source)
+        if request.source is None:
+            self.store.find_target(request.target)
+        else:
+            self.store.find_pair(request.source, request.target)
 
         async def work() -> str:
             [found] = await self.translate(request, client)
@@ -102,7 +104,7 @@ class Server:
         """Translate the texts of a client."""
         with self.work(client, request.texts, request.n_best, request.options.get("beam_size")) as answer_with:
             found = await self._translation.translate(request)
-            answer_with(found[0].hops[-1].model.name if found else "", (one.text for one in found))
+            answer_with(found[0].model_name if found else "", (one.text for one in found))
             return found
 
     @contextmanager

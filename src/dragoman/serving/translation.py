@@ -43,7 +43,7 @@ class TranslatedText:
     texts: Sequence[str]
     pair: LanguagePair
     hops: Sequence[Hop]
-    """Models that translated it, one after the other."""
+    """Models that translated it, one after the other; none for a text that is in the target language."""
     result: TranslationResult | None = None
     """Tokens and scores by the last model; None for markup, whose texts are translated one by one."""
     detected: DetectedLanguage | None = None
@@ -53,6 +53,11 @@ class TranslatedText:
         """The best translation."""
         return self.texts[0]
 
+    @property
+    def model_name(self) -> str:
+        """Name of the model that wrote it; empty if there is none."""
+        return self.hops[-1].model.name if self.hops else ""
+
 
 @final
 class TranslationService:
@@ -60,25 +65,30 @@ class TranslationService:
 
     def __init__(self, store: ModelStore) -> None:
         self.store = store
-        self._detector: tuple[frozenset[str], LanguageDetector] | None = None
+        self._detector = LanguageDetector()
 
-    async def detect(self, texts: Sequence[str]) -> list[Sequence[DetectedLanguage]]:
-        """Return the source languages that each text may be in, the most probable first."""
-        languages = frozenset(source for source, _ in self.store.pairs())
-        if self._detector is None or self._detector[0] != languages:
-            self._detector = languages, LanguageDetector(languages)
-        detect = self._detector[1].detect
-        return await asyncio.to_thread(lambda: [detect(text) for text in texts])
+    async def detect(self, texts: Sequence[str], target: str | None = None) -> list[Sequence[DetectedLanguage]]:
+        """Return the languages that each text may be in, the most probable first.
+
+        These are the source languages; those of a target language, and this language itself, where one is given.
+        """
+        pairs = self.store.pairs()
+        languages = {source for source, one in pairs if target in (None, one)} | ({target} if target else set())
+        return await asyncio.to_thread(lambda: [self._detector.detect(text, languages) for text in texts])
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
-        """Return the translations of each text. Raises RequestError for a language that is not supported."""
+        """Return the translations of each text; a text that is in the target language stays as it is.
+
+        Raises RequestError for a language that is not supported.
+        """
+        target = self.store.find_target(request.target)
         detected: list[DetectedLanguage | None] = [None] * len(request.texts)
         if request.source is None:
-            detected = [found[0] if found else None for found in await self.detect(request.texts)]
+            detected = [found[0] for found in await self.detect(request.texts, target)]
         groups: dict[LanguagePair, list[int]] = defaultdict(list)
         for place, found in enumerate(detected):
-            source = self.store.find_source(found.code if found is not None else request.source or "auto")
-            groups[source, self.store.find_target(request.target, source)].append(place)
+            pair = (found.code, target) if found is not None else self.store.find_pair(request.source or "", target)
+            groups[pair].append(place)
         some = await asyncio.gather(
             *(
                 self._translate_pair([request.texts[place] for place in places], pair, request)
@@ -96,6 +106,8 @@ class TranslationService:
         self, texts: Sequence[str], pair: LanguagePair, request: TranslationRequest
     ) -> list[TranslatedText]:
         """Translate texts of one language."""
+        if pair[0] == pair[1]:
+            return [TranslatedText([text], pair, []) for text in texts]
         hops = self.store.route(pair, model=request.model)
         if request.text_format == "text":
             results = await _run_hops(texts, hops, request)

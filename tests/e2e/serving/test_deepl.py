@@ -69,7 +69,7 @@ def test_formality_that_is_only_preferred_is_accepted(client, translations):
 
 
 def test_an_unknown_language_is_an_error(client):
-    with pytest.raises(deepl.DeepLException, match="JA is not supported"):
+    with pytest.raises(deepl.DeepLException, match="target_lang: JA is not supported"):
         client.translate_text(TEXTS[0], target_lang="JA", source_lang="EN")
 
 
@@ -93,7 +93,7 @@ def test_files(client, translations, tmp_path, name, begin, end):
 
 def test_a_file_of_another_type_is_an_error(client, tmp_path):
     (tmp_path / "a.exe").write_bytes(b"MZ")
-    with pytest.raises(deepl.DeepLException, match="Files of this type are not supported"):
+    with pytest.raises(deepl.DeepLException, match="its type is not supported"):
         client.translate_document_from_filepath(tmp_path / "a.exe", tmp_path / "out", target_lang="DE")
 
 

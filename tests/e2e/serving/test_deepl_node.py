@@ -51,12 +51,12 @@ def test_a_file_is_translated(found, translation):
 @pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
-        ("language", "DeepLError", "ja is not supported"),
+        ("language", "DeepLError", "target_lang: ja is not supported"),
         ("formality", "DeepLError", "formality is not supported"),
         ("context", "DeepLError", "Not supported: context"),
         ("glossary", "GlossaryNotFoundError", "Not Found: POST /v2/glossaries"),
         ("glossaries", "DeepLError", "Not Found: GET /v3/glossaries"),
-        ("file", "DocumentTranslationError", "Files of this type are not supported"),
+        ("file", "DocumentTranslationError", "its type is not supported"),
     ],
 )
 def test_errors_have_the_class_and_message_of_the_client(found, name, kind, message):

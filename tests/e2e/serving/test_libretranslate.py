@@ -115,3 +115,14 @@ def test_a_file_is_translated_and_fetched_once(server: RunningServer, translatio
     _, key, _ = answer["translatedFileUrl"].rpartition("/")[2].split(".", 2)
     assert any(one.get("path") == "/download_file/{name}" for one in server.records())
     assert key not in server.log.read_text(encoding="utf-8")
+
+
+def test_texts_in_the_target_language_stay(server: RunningServer):
+    texts = ["The cat sleeps in the house by the sea.", "Die Katze schläft in dem Haus am Meer."]
+    status, answer = server.post("/translate", {"q": texts, "source": "auto", "target": "de", "alternatives": 1})
+    assert status == 200
+    assert answer["translatedText"][0] != texts[0]
+    assert answer["translatedText"][1] == texts[1]
+    assert answer["alternatives"][1] == []
+    same = server.post("/translate", {"q": texts[1], "source": "de", "target": "DE"})
+    assert same == (200, {"translatedText": texts[1]})

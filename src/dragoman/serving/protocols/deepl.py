@@ -45,7 +45,8 @@ _BEAM_SIZES = {"latency_optimized": 1, "prefer_quality_optimized": None, "qualit
 
 
 def _render(error: RequestError) -> JSONResponse:
-    return JSONResponse({"message": error.message}, _status(error), error.headers)
+    name = f"{error.parameter}_lang: " if error.parameter in ("source", "target") else ""
+    return JSONResponse({"message": name + error.message}, _status(error), error.headers)
 
 
 def _status(error: RequestError) -> int:
