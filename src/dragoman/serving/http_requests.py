@@ -79,6 +79,17 @@ def protocol_router(render: ErrorRenderer, *, addresses: Sequence[str] = (), **o
     return ProtocolRouter(render, addresses, route_class=ProtocolRoute, **options)
 
 
+def error_responses(answer: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """Return the entries of the OpenAPI description for errors, which have the shape `answer` in all statuses."""
+    texts: dict[int | str, str] = {
+        "4XX": "The request is invalid (400), needs a valid key (401 or 403), asks for something that does not exist "
+        "(404), arrives too slowly (408), is too large (413), or is above the rate or quota of its client (429)",
+        501: "The server is not set up for this request",
+        503: "The server is busy or takes too long; the header `Retry-After` tells when to try again",
+    }
+    return {status: {"model": answer, "description": text} for status, text in texts.items()}
+
+
 def interface_of(request: Request) -> str:
     """Return the interface that a request speaks: the tag of its router."""
     return str(request.scope["route"].tags[0])

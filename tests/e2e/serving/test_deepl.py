@@ -56,10 +56,11 @@ def test_a_translation_without_delay_is_greedy(client, models):
         {"non_splitting_tags": ["a"], "tag_handling": "xml"},
         {"ignore_tags": ["a"]},
         {"custom_instructions": ["be kind"]},
+        {"extra_body_parameters": {"souce_lang": "EN"}},
     ],
 )
 def test_parameters_without_effect_are_refused(client, options):
-    with pytest.raises(deepl.DeepLException, match=r"supported|no effect"):
+    with pytest.raises(deepl.DeepLException, match=r"supported|no effect|souce_lang"):
         client.translate_text(TEXTS[0], source_lang="EN", target_lang="DE", **options)
 
 

@@ -15,6 +15,7 @@ from dragoman.serving.errors import QuotaExceededError, RequestError, invalid
 from dragoman.serving.http_requests import (
     attachment,
     body_schema,
+    error_responses,
     protocol_router,
     query_schema,
     read_body,
@@ -63,10 +64,24 @@ def _as_list(value: Any) -> Any:
 
 
 Names = Annotated[list[str], BeforeValidator(_as_list)]
-router = protocol_router(_render, prefix="/v2", addresses=("/v2/", "/v3/"), tags=["DeepL"])
 
 
-class TranslateBody(BaseModel):
+class ErrorAnswer(BaseModel):
+    """Answer to a request with an error."""
+
+    message: str
+
+
+router = protocol_router(
+    _render,
+    prefix="/v2",
+    addresses=("/v2/", "/v3/"),
+    tags=["DeepL"],
+    responses=error_responses(ErrorAnswer),
+)
+
+
+class TranslateBody(BaseModel, extra="forbid"):
     """Texts to translate."""
 
     text: list[str] = Field(min_length=1, examples=[["Two dogs play."]])
@@ -113,7 +128,7 @@ class TranslateAnswer(BaseModel):
     translations: list[TranslatedItem]
 
 
-class DocumentBody(BaseModel):
+class DocumentBody(BaseModel, extra="forbid"):
     """File to translate."""
 
     target_lang: str = Field(examples=["DE"])
@@ -122,6 +137,7 @@ class DocumentBody(BaseModel):
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
     glossary_id: str | None = Field(default=None, description="refused")
     output_format: str | None = Field(default=None, description="refused")
+    enable_beta_languages: Literal["0", "1"] | bool = Field(default=False, description="without effect, as at DeepL")
 
 
 class DocumentHandle(BaseModel):
@@ -131,7 +147,7 @@ class DocumentHandle(BaseModel):
     document_key: str
 
 
-class DocumentKey(BaseModel):
+class DocumentKey(BaseModel, extra="forbid"):
     """Proof that a client has uploaded a file."""
 
     document_key: str
@@ -155,10 +171,11 @@ class Language(BaseModel):
     supports_formality: bool | None = None
 
 
-class LanguagesBody(BaseModel):
+class LanguagesBody(BaseModel, extra="forbid"):
     """Side whose languages are asked for."""
 
     type: Literal["source", "target"] = "source"
+    enable_beta_languages: Literal["0", "1"] | bool = Field(default=False, description="without effect, as at DeepL")
 
 
 class Usage(BaseModel):

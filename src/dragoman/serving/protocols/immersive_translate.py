@@ -5,7 +5,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from dragoman.serving.errors import RequestError
-from dragoman.serving.http_requests import body_schema, protocol_router, read_body
+from dragoman.serving.http_requests import body_schema, error_responses, protocol_router, read_body
 from dragoman.serving.server import ServerDep
 from dragoman.serving.translation import TranslationRequest
 
@@ -14,10 +14,16 @@ def _render(error: RequestError) -> JSONResponse:
     return JSONResponse({"message": error.message}, error.status, error.headers)
 
 
-router = protocol_router(_render, tags=["Immersive Translate"])
+class ErrorAnswer(BaseModel):
+    """Answer to a request with an error."""
+
+    message: str
 
 
-class TranslateBody(BaseModel):
+router = protocol_router(_render, tags=["Immersive Translate"], responses=error_responses(ErrorAnswer))
+
+
+class TranslateBody(BaseModel, extra="forbid"):
     """Texts to translate."""
 
     source_lang: str = Field(default="auto", examples=["en"], description="language code, or `auto`")

@@ -12,6 +12,7 @@ from dragoman.serving.errors import RequestError, invalid
 from dragoman.serving.http_requests import (
     attachment,
     body_schema,
+    error_responses,
     protocol_router,
     read_body,
     read_upload,
@@ -28,10 +29,16 @@ def _render(error: RequestError) -> JSONResponse:
     return JSONResponse({"error": error.message}, error.status, error.headers)
 
 
-router = protocol_router(_render, tags=["LibreTranslate"])
+class ErrorAnswer(BaseModel):
+    """Answer to a request with an error."""
+
+    error: str
 
 
-class TranslateBody(BaseModel):
+router = protocol_router(_render, tags=["LibreTranslate"], responses=error_responses(ErrorAnswer))
+
+
+class TranslateBody(BaseModel, extra="forbid"):
     """Texts to translate."""
 
     q: str | list[str] | None = Field(default=None, examples=["Two dogs play."])
@@ -42,7 +49,7 @@ class TranslateBody(BaseModel):
     api_key: str | None = None
 
 
-class DetectBody(BaseModel):
+class DetectBody(BaseModel, extra="forbid"):
     """Text whose language is asked for."""
 
     q: str | None = Field(default=None, examples=["Zwei Hunde spielen."])
@@ -64,7 +71,7 @@ class TranslateAnswer(BaseModel):
     alternatives: list[str] | list[list[str]] | None = None
 
 
-class FileBody(BaseModel):
+class FileBody(BaseModel, extra="forbid"):
     """File to translate."""
 
     source: str | None = Field(default=None, examples=["en"], description="language code, or `auto`")
