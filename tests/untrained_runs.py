@@ -46,6 +46,18 @@ def finished_language_model(
     return _finished(path, merge(tree, changed or {}), tokenizer)
 
 
+def finished_embedder(path: Path) -> RunFolder:
+    """Write a run of masked language modeling over the words of `PAIRS` with a context of 23 tokens."""
+    tree = {
+        "task": "masked_lm",
+        "tokenizer": WORDS.model_dump(mode="json"),
+        "model": {"d_model": 12, "num_heads": 2, "num_layers": 1, "d_ff": 17},
+        "data": {"train": {"kind": "text", "path": "/home/somebody/story.txt"}, "context_length": 23},
+    }
+    texts = [text for pair in PAIRS for text in pair]
+    return _finished(path, tree, Tokenizer.train_on_texts(lambda: texts, WORDS))
+
+
 def write_pairs(folder: Path) -> ParallelFiles:
     """Write `PAIRS` as files into a folder."""
     sides = [folder / name for name in ("train.en", "train.de")]

@@ -46,7 +46,7 @@ SUMMARIES: Final = {
     "compare": "Compare systems with paired significance tests, or runs in one table.",
     "analyse": "Analyze the errors of systems on a test set in an HTML report.",
     "inspect": "Show attention, alignments and the beam for a text in an HTML report.",
-    "serve": "Answer requests over HTTP, as LibreTranslate and DeepL do.",
+    "serve": "Answer requests over HTTP, as LibreTranslate, DeepL and OpenAI do.",
     "bench": "Measure the decoding speed of a run on this machine.",
     "info": "Describe a run: model, data, scores.",
     "prune": "Remove the least important attention heads of a run.",

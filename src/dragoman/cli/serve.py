@@ -28,7 +28,7 @@ def serve(
     add_key: Annotated[str | None, typer.Option(metavar="NAME", help="Make a key, print it, and end.")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="Override a setting (repeatable).")] = None,
 ) -> None:
-    """Answer requests over HTTP, as LibreTranslate and DeepL do.
+    """Answer requests over HTTP, as LibreTranslate, DeepL and OpenAI do.
 
     Without a model, serve those that `dragoman demo` trained in the folder runs.
 

@@ -202,12 +202,25 @@ class Generator:
         A call that is cancelled, as by `asyncio.timeout`, leaves the batch before its next step. A beam has at
         most 100 hypotheses, so that no step takes long.
         """
-        call = await run_in_thread(self._read, prompts, config, options)
-        found = await self._runner(call.config).run_async(call.requests)
-        return _best(await run_in_thread(self._completions, call, found), prompts)
+        return _best(await self._complete_async(await run_in_thread(self._read, prompts, config, options)), prompts)
 
-    def _read(self, prompts: str | Iterable[str], config: GenerationConfig | None, options: GenerationOptions) -> _Call:
-        config, limits = self._read_options(self.config if config is None else config, options)
+    async def _complete_async(self, call: _Call) -> list[list[Completion]]:
+        found = await self._runner(call.config).run_async(call.requests)
+        return await run_in_thread(self._completions, call, found)
+
+    def _read(
+        self,
+        prompts: str | Iterable[str],
+        config: GenerationConfig | None,
+        options: GenerationOptions,
+        num_samples: int | None = None,
+    ) -> _Call:
+        """Return a checked call; one without `num_samples` has no such parameter."""
+        config = self.config if config is None else config
+        others = () if num_samples is None else ("num_samples",)
+        config, limits = self._read_options(
+            config, options, num_samples=1 if num_samples is None else num_samples, others=others
+        )
         return self._prepare(one_or_more_texts(prompts, name="prompts"), config, limits)
 
     def _read_options(
@@ -255,6 +268,17 @@ class Generator:
         config = self.config if config is None else config
         config, limits = self._read_options(config, options, num_samples=num_samples, others=others)
         return self._complete(text_list(prompts, name="prompts"), config, limits, first=first)
+
+    async def generate_n_best_async(
+        self,
+        prompts: Iterable[str],
+        config: GenerationConfig | None = None,
+        *,
+        num_samples: int = 1,
+        **options: Unpack[GenerationOptions],
+    ) -> list[list[Completion]]:
+        """Generate as `generate_n_best` does, in one running batch with all other concurrent calls."""
+        return await self._complete_async(await run_in_thread(self._read, prompts, config, options, num_samples))
 
     def _complete(
         self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int = 0
@@ -331,8 +355,8 @@ class Generator:
         Samples are numbered, those of a prompt one after the other; the last piece of each has the whole completion.
         Where the caller closes the iterator, its requests leave the batch before the next step.
         """
-        config = self.config if config is None else config
-        call = await run_in_thread(self._read_samples, prompts, config, options, num_samples)
+        require_config(self.config if config is None else config, SamplingConfig)
+        call = await run_in_thread(self._read, prompts, config, options, num_samples)
         prompts_read = [prompt for prompt in call.prompts for _ in range(num_samples)]
         target, limits = self.tokenizer.target, call.limits
         events = ThreadQueue[CompletionPiece | _CompletedRequest]()
@@ -351,13 +375,6 @@ class Generator:
                 [found] = event.result.result()
                 whole = await run_in_thread(build_completion, target, prompts_read[event.number], limits, found)
                 yield streams[event.number].last_piece(whole)
-
-    def _read_samples(
-        self, prompts: str | Iterable[str], config: SamplingConfig, options: GenerationOptions, num_samples: int
-    ) -> _Call:
-        require_config(config, SamplingConfig)
-        config, limits = self._read_options(config, options, num_samples=num_samples, others=("num_samples",))
-        return self._prepare(one_or_more_texts(prompts, name="prompts"), config, limits)
 
     def _stream(self, prompt: Prompt, config: SamplingConfig, limits: Limits) -> Iterator[str]:
         """Yield the text of the first sample for a prompt; between the pieces the caller is not in inference mode."""

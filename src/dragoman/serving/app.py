@@ -17,10 +17,12 @@ import dragoman
 from dragoman.serving.api_page import add_api_page
 from dragoman.serving.config import ServerConfig
 from dragoman.serving.protocols import deepl, immersive_translate, libretranslate
+from dragoman.serving.protocols.openai import completions, embeddings, models
 from dragoman.serving.request_log import RequestLog
 from dragoman.serving.server import Server, ServerDep
 
-ROUTERS = (libretranslate.router, deepl.router, immersive_translate.router)
+OPENAI = (completions, embeddings, models)
+ROUTERS = (libretranslate.router, deepl.router, immersive_translate.router, *(one.router for one in OPENAI))
 
 
 class Health(BaseModel):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 from dragoman.serving.config import LimitsConfig
 from dragoman.serving.errors import RequestError, as_request_error, invalid
@@ -99,7 +100,7 @@ async def _answer(request: Request, handle: Callable[[Request], Awaitable[Respon
     """Return the response of a handler. Raises ClientDisconnect, and cancels the handler, if the client leaves."""
     limits: LimitsConfig = request.app.state.server.config.limits
     work = asyncio.ensure_future(handle(await _with_whole_body(request, limits)))
-    gone = asyncio.ensure_future(_until_gone(request))
+    gone = asyncio.ensure_future(until_gone(request.receive))
     try:
         await asyncio.wait({work, gone}, timeout=limits.timeout, return_when=asyncio.FIRST_COMPLETED)
         if work.done():
@@ -114,8 +115,9 @@ async def _answer(request: Request, handle: Callable[[Request], Awaitable[Respon
             await asyncio.wait({work})
 
 
-async def _until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def until_gone(receive: Receive) -> None:
+    """Wait until the client of a request whose body was read leaves."""
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 
@@ -213,18 +215,37 @@ def describe_invalid(errors: Any) -> RequestError:
     first = errors[0]
     names = [str(one) for one in first["loc"] if one not in ("body", "query", "path", "header")]
     name = ".".join(names)
-    return invalid(f"Invalid request: {name}: {first['msg']}." if name else f"{first['msg']}.", name or None)
+    problem = first["msg"].removeprefix("Value error, ") if first["type"] != "extra_forbidden" else "unknown parameter"
+    return invalid(f"Invalid request: {name}: {problem}." if name else f"Invalid request: {problem}.", name or None)
+
+
+def json_schema(kind: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a class with the schemas of its parts in their places, so that it may stand anywhere."""
+    schema = kind.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def resolve(part: Any) -> Any:
+        if isinstance(part, list):
+            return [resolve(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return resolve(definitions[part["$ref"].rpartition("/")[2]])
+        return {name: resolve(one) for name, one in part.items()}
+
+    resolved: dict[str, Any] = resolve(schema)
+    return resolved
 
 
 def query_schema(kind: type[BaseModel]) -> dict[str, Any]:
     """Return the entry of the OpenAPI description for parameters in the address."""
-    properties = kind.model_json_schema()["properties"]
+    properties = json_schema(kind)["properties"]
     return {"parameters": [{"name": name, "in": "query", "schema": one} for name, one in properties.items()]}
 
 
 def upload_schema(kind: type[BaseModel]) -> dict[str, Any]:
     """Return the entry of the OpenAPI description for a form that `read_upload` reads."""
-    schema = kind.model_json_schema()
+    schema = json_schema(kind)
     schema["properties"]["file"] = {"type": "string", "format": "binary"}
     schema["required"] = [*schema.get("required", []), "file"]
     return {"requestBody": {"required": True, "content": {FILES: {"schema": schema}}}}
@@ -232,7 +253,7 @@ def upload_schema(kind: type[BaseModel]) -> dict[str, Any]:
 
 def body_schema(kind: type[BaseModel], *, form: bool = True) -> dict[str, Any]:
     """Return the entry of the OpenAPI description for a body that `read_body` reads."""
-    schema = {"schema": kind.model_json_schema()}
+    schema = {"schema": json_schema(kind)}
     return {"requestBody": {"required": True, "content": {JSON: schema} | ({FORM: schema} if form else {})}}
 
 

@@ -1,0 +1,5 @@
+"""The interface of OpenAI that servers of language models share: https://platform.openai.com/docs/api-reference.
+
+`interface` has what all routes share, `generation_bodies` and `generation_answers` the parameters and answers of
+`/v1/completions` and `/v1/chat/completions`, which `completions` answers. `embeddings` and `models` are routes, too.
+"""

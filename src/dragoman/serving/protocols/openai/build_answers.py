@@ -1,0 +1,174 @@
+"""Answers of completions and chats from what a generator returns, whole or in pieces."""
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+from dragoman.inference import Completion, CompletionPiece
+from dragoman.serving.protocols.openai.generation_answers import (
+    AnswerMessage,
+    ChatChoice,
+    ChatChunk,
+    ChatChunkChoice,
+    ChatCompletion,
+    ChatDelta,
+    ChatLogprobs,
+    CompletionChoice,
+    CompletionLogprobs,
+    FinishReason,
+    TextCompletion,
+    TokenLogprob,
+    Usage,
+)
+
+
+class _Token(NamedTuple):
+    """Generated token: its text, its log-probability, and the character at which it begins."""
+
+    text: str
+    log_prob: float
+    begin: int
+
+
+@dataclass
+class _TokenReader:
+    """Generated tokens of completions, up to a stop string."""
+
+    _ends: Counter[int] = field(default_factory=Counter)
+    """End of the last token of each completion, in characters."""
+
+    def read(self, piece: CompletionPiece) -> list[_Token]:
+        """Return the tokens of a piece."""
+        whole = piece.completion
+        last = len(whole.text) if whole is not None and whole.finish_reason == "stop" else None
+        found = []
+        for text, log_prob in zip(piece.token_texts, piece.token_log_probs, strict=True):
+            begin = self._ends[piece.number]
+            self._ends[piece.number] += len(text)
+            if last is None or begin < last:
+                found.append(_Token(text, log_prob, begin))
+        return found
+
+
+def as_pieces(completions: Sequence[Completion]) -> list[CompletionPiece]:
+    """Return completions as pieces, one for each."""
+    return [
+        CompletionPiece(number, one.text, one.token_texts, one.hypothesis.token_log_probs[: len(one.token_texts)], one)
+        for number, one in enumerate(completions)
+    ]
+
+
+def count_tokens(completions: Sequence[Completion], *, num_samples: int) -> Usage:
+    """Return the counts of tokens of a request; each prompt is counted once."""
+    prompts = sum(one.prompt_length for one in completions[::num_samples])
+    generated = sum(len(one.tokens) for one in completions)
+    return Usage(prompt_tokens=prompts, completion_tokens=generated, total_tokens=prompts + generated)
+
+
+@final
+class TextAnswer:
+    """Answer of `/v1/completions`."""
+
+    def __init__(self, model: str, *, echo: Sequence[str] | None, num_samples: int, logprobs: bool) -> None:
+        """`echo` are the prompts to return, in the form in which the model reads them."""
+        self._head: dict[str, Any] = _head("cmpl", model)
+        self._echo = echo
+        self._num_samples = num_samples
+        self._logprobs = logprobs
+        self._tokens = _TokenReader()
+        self._begun: set[int] = set()
+
+    def whole(self, completions: Sequence[Completion], usage: Usage) -> TextCompletion:
+        """Return the answer."""
+        choices = [choice for piece in as_pieces(completions) for choice in self._choices(piece)]
+        return TextCompletion(**self._head, choices=choices, usage=usage)
+
+    def chunks(self, piece: CompletionPiece) -> Iterator[TextCompletion]:
+        """Yield what is sent of a piece."""
+        for choice in self._choices(piece):
+            yield TextCompletion(**self._head, choices=[choice])
+
+    def last_chunk(self, usage: Usage) -> TextCompletion:
+        """Return the last piece, with the counts of tokens."""
+        return TextCompletion(**self._head, choices=[], usage=usage)
+
+    def _choices(self, piece: CompletionPiece) -> Iterator[CompletionChoice]:
+        before = "" if self._echo is None else self._echo[piece.number // self._num_samples]
+        tokens = self._tokens.read(piece)
+        logprobs = CompletionLogprobs(
+            tokens=[one.text for one in tokens],
+            token_logprobs=[one.log_prob for one in tokens],
+            text_offset=[len(before) + one.begin for one in tokens],
+        )
+        text = piece.text if piece.number in self._begun else before + piece.text
+        self._begun.add(piece.number)
+        yield CompletionChoice(
+            index=piece.number,
+            text=text,
+            logprobs=logprobs if self._logprobs else None,
+            finish_reason=_finish_reason(piece.completion),
+        )
+
+
+@final
+class ChatAnswer:
+    """Answer of `/v1/chat/completions`."""
+
+    def __init__(self, model: str, *, logprobs: bool) -> None:
+        self._head: dict[str, Any] = _head("chatcmpl", model)
+        self._logprobs = logprobs
+        self._tokens = _TokenReader()
+        self._begun: set[int] = set()
+
+    def whole(self, completions: Sequence[Completion], usage: Usage) -> ChatCompletion:
+        """Return the answer."""
+        choices = [
+            ChatChoice(
+                index=piece.number,
+                message=AnswerMessage(content=piece.text),
+                logprobs=self._read_logprobs(piece),
+                finish_reason=_finish_reason(piece.completion) or "length",
+            )
+            for piece in as_pieces(completions)
+        ]
+        return ChatCompletion(**self._head, choices=choices, usage=usage)
+
+    def chunks(self, piece: CompletionPiece) -> Iterator[ChatChunk]:
+        """Yield what is sent of a piece: who speaks, what is said, and why it ends."""
+        if piece.number not in self._begun:
+            self._begun.add(piece.number)
+            yield self._chunk(piece.number, ChatDelta(role="assistant", content=""))
+        logprobs = self._read_logprobs(piece)
+        if piece.text or (logprobs is not None and logprobs.content):
+            yield self._chunk(piece.number, ChatDelta(content=piece.text), logprobs=logprobs)
+        if piece.completion is not None:
+            yield self._chunk(piece.number, ChatDelta(), finish_reason=_finish_reason(piece.completion))
+
+    def last_chunk(self, usage: Usage) -> ChatChunk:
+        """Return the last piece, with the counts of tokens."""
+        return ChatChunk(**self._head, choices=[], usage=usage)
+
+    def _chunk(self, number: int, delta: ChatDelta, **options: Any) -> ChatChunk:
+        return ChatChunk(**self._head, choices=[ChatChunkChoice(index=number, delta=delta, **options)])
+
+    def _read_logprobs(self, piece: CompletionPiece) -> ChatLogprobs | None:
+        tokens = self._tokens.read(piece)
+        content = [
+            TokenLogprob(token=text, logprob=log_prob, bytes=list(text.encode())) for text, log_prob, _ in tokens
+        ]
+        return ChatLogprobs(content=content) if self._logprobs else None
+
+
+def _head(kind: str, model: str) -> dict[str, Any]:
+    """Return the fields of an answer and of all its pieces."""
+    return {"id": f"{kind}-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
+
+
+def _finish_reason(completion: Completion | None) -> FinishReason | None:
+    """Return why a completion has ended; None where it has not."""
+    if completion is None:
+        return None
+    return "length" if completion.finish_reason == "length" else "stop"

@@ -1,0 +1,69 @@
+"""Errors and keys of the interface of OpenAI, and parameters of which only one value is supported."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from dragoman.serving.admission import Client
+from dragoman.serving.errors import QuotaExceededError, RequestError
+from dragoman.serving.http_requests import protocol_router
+from dragoman.serving.server import Server
+
+_SCHEME = "bearer "
+_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
+
+
+class ErrorObject(BaseModel):
+    """Error of a request."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorAnswer(BaseModel):
+    """Answer to a request with an error."""
+
+    error: ErrorObject
+
+
+def error_answer(error: RequestError) -> ErrorAnswer:
+    """Return the error object of an error."""
+    kind = "server_error" if error.status >= 500 else "invalid_request_error"
+    code = "insufficient_quota" if isinstance(error, QuotaExceededError) else _CODES.get(error.status)
+    return ErrorAnswer(error=ErrorObject(message=error.message, type=kind, param=error.parameter, code=code))
+
+
+def _render(error: RequestError) -> JSONResponse:
+    return JSONResponse(error_answer(error).model_dump(), error.status, error.headers)
+
+
+def openai_router() -> APIRouter:
+    """Return a router of this interface."""
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"model": ErrorAnswer, "description": text}
+        for status, text in ((400, "Invalid request"), (401, "Wrong key"), (404, "No such model"))
+    }
+    return protocol_router(_render, prefix="/v1", tags=["OpenAI"], responses=responses)
+
+
+def client_of(request: Request, server: Server) -> Client:
+    """Return the client of a request by its key. Raises RequestError with status 401 for a wrong one."""
+    given = request.headers.get("authorization", "")
+    key = given[len(_SCHEME) :].strip() if given[: len(_SCHEME)].casefold() == _SCHEME else None
+    return server.client_of(request, key, status=401)
+
+
+def only(*values: object) -> BeforeValidator:
+    """Return the validator of a parameter without effect here, which refuses all but these values and null."""
+
+    def check(value: object) -> None:
+        if value is not None and value not in values:
+            shown = " or ".join(map(repr, values)) or "null"
+            raise PydanticCustomError("not_supported", "this server supports {shown} only", {"shown": shown})
+
+    return BeforeValidator(check, json_schema_input_type=None)
