@@ -8,7 +8,7 @@ from typing import Literal
 
 from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -82,7 +82,7 @@ def _add_operation_routes(app: FastAPI) -> None:
         """Answer with status 200 while requests are accepted, and with 503 otherwise."""
         return JSONResponse({"status": "ok" if server.is_ready else "draining"}, 200 if server.is_ready else 503)
 
-    @app.get("/metrics", tags=["Operation"])
+    @app.get("/metrics", tags=["Operation"], response_class=PlainTextResponse)
     async def metrics(server: ServerDep) -> Response:
         """Return the measurements in the text format of Prometheus."""
         return Response(server.metrics.render(), media_type=CONTENT_TYPE_LATEST)
