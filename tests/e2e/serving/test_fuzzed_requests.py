@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from tests.property_settings import FULL
 from tests.running_server import RunningServer, running_server
+from tests.untrained_runs import finished_embedder, finished_language_model, finished_run
 
 schemathesis = pytest.importorskip("schemathesis", reason="draws requests from a description")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 REQUESTS = 10_000 if FULL else 200
-INTERFACES = ("LibreTranslate", "DeepL", "Immersive Translate", "Operation")
+INTERFACES = ("LibreTranslate", "DeepL", "Immersive Translate", "OpenAI", "Operation")
 LEAK = re.compile(r"Traceback|site-packages|File \"|\.py\b|/tmp/|/home/|/root/|<[\w.]+ object at 0x")
 SETTINGS = {
     "deadline": None,
@@ -32,24 +33,42 @@ KNOWN = {
     "source_lang": ["EN", "auto"],
     "target": ["de", "fr"],
     "target_lang": ["DE", "FR"],
-    "model": ["story", "en-de"],
+    "model": ["story", "talk", "vectors"],
+    "messages": [[{"role": "user", "content": "dogs"}]],
+    "prompt": ["two dogs", ["a", "b"]],
     "type": ["target"],
 }
 """Values of parameters that are known to the server; others are drawn too."""
+TURNS = {"user": {"prefix": "a", "suffix": " "}, "assistant": {"prefix": "t", "suffix": " "}}
 VALID = {
     "/translate": b'{"q": ["two dogs"], "source": "en", "target": "de", "format": "html", "alternatives": 1}',
     "/detect": b'{"q": "two dogs"}',
     "/v2/translate": b'{"text": ["<p>two</p>"], "target_lang": "DE", "tag_handling": "xml", "ignore_tags": ["x"]}',
+    "/v1/completions": b'{"model": "story", "prompt": ["a", "b"], "stream": true, "seed": 3, "stop": ["a"]}',
+    "/v1/chat/completions": b'{"model": "talk", "messages": [{"role": "user", "content": "dogs"}], "max_tokens": 5}',
+    "/v1/embeddings": b'{"input": ["two dogs", "a"], "encoding_format": "base64"}',
     "/imme": b'{"source_lang": "auto", "target_lang": "de", "text_list": ["two dogs", "the sea"]}',
 }
 """Bodies that are damaged."""
 
 
 @pytest.fixture(scope="module")
-def small_server(models) -> Iterator[RunningServer]:
+def small_server(tmp_path_factory) -> Iterator[RunningServer]:
+    """A server with models of all kinds, and limits that keep requests short."""
+    folder = tmp_path_factory.mktemp("fuzzed")
+    finished_run(folder / "en-de")
+    finished_run(folder / "de-fr")
+    finished_language_model(folder / "story", {"data": {"context_length": 64}})
+    finished_language_model(folder / "talk", {"chat_template": TURNS, "data": {"context_length": 64}})
+    finished_embedder(folder / "vectors")
     limits = "limits={max_characters: 200, max_new_tokens: 16, max_body: 65536}"
-    with running_server(models, "en-de=en-de", "de-fr=de-fr", "story", "--set", limits) as running:
+    with running_server(folder, "en-de=en-de", "de-fr=de-fr", "story", "talk", "vectors", "--set", limits) as running:
         yield running
+
+
+def test_all_interfaces_are_fuzzed(small_server: RunningServer):
+    operations = [one for path in small_server.get("/openapi.json")["paths"].values() for one in path.values()]
+    assert {tag for one in operations for tag in one["tags"]} == set(INTERFACES)
 
 
 def check_answer(response: requests.Response, statuses: Counter[int]) -> None:
@@ -137,7 +156,8 @@ def test_damaged_bodies_get_a_message(small_server: RunningServer, path):
         headers = {"Content-Type": kind.encode("latin-1")}
         response = session.post(small_server.url + path, data=body, headers=headers, timeout=120)
         check_answer(response, statuses)
-        assert isinstance(response.json(), dict | list)
+        if not response.headers["Content-Type"].startswith("text/event-stream"):
+            assert isinstance(response.json(), dict | list)
 
     answer()
     assert small_server.get("/health") == {"status": "ok"}

@@ -1,15 +1,13 @@
 """Errors and keys of the interface of OpenAI, and parameters of which only one value is supported."""
 
-from typing import Any
-
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from dragoman.serving.admission import Client
 from dragoman.serving.errors import QuotaExceededError, RequestError
-from dragoman.serving.http_requests import protocol_router
+from dragoman.serving.http_requests import ProtocolRouter, error_responses, protocol_router
 from dragoman.serving.server import Server
 
 _SCHEME = "bearer "
@@ -35,6 +33,8 @@ def error_answer(error: RequestError) -> ErrorAnswer:
     """Return the error object of an error."""
     kind = "server_error" if error.status >= 500 else "invalid_request_error"
     code = "insufficient_quota" if isinstance(error, QuotaExceededError) else _CODES.get(error.status)
+    if error.status == 404 and error.parameter != "model":
+        code = None
     return ErrorAnswer(error=ErrorObject(message=error.message, type=kind, param=error.parameter, code=code))
 
 
@@ -42,13 +42,11 @@ def _render(error: RequestError) -> JSONResponse:
     return JSONResponse(error_answer(error).model_dump(), error.status, error.headers)
 
 
-def openai_router() -> APIRouter:
+def openai_router() -> ProtocolRouter:
     """Return a router of this interface."""
-    responses: dict[int | str, dict[str, Any]] = {
-        status: {"model": ErrorAnswer, "description": text}
-        for status, text in ((400, "Invalid request"), (401, "Wrong key"), (404, "No such model"))
-    }
-    return protocol_router(_render, prefix="/v1", tags=["OpenAI"], responses=responses)
+    return protocol_router(
+        _render, prefix="/v1", addresses=("/v1/",), tags=["OpenAI"], responses=error_responses(ErrorAnswer)
+    )
 
 
 def client_of(request: Request, server: Server) -> Client:
