@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from dragoman.config_trees import merge
+from dragoman.data.datasets.labeled import Labels
 from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer, TokenizerConfig, WordConfig
 from dragoman.models.weight_storage import get_weights, save_tensors
@@ -46,16 +47,34 @@ def finished_language_model(
     return _finished(path, merge(tree, changed or {}), tokenizer)
 
 
-def finished_embedder(path: Path) -> RunFolder:
-    """Write a run of masked language modeling over the words of `PAIRS` with a context of 23 tokens."""
-    tree = {
-        "task": "masked_lm",
-        "tokenizer": WORDS.model_dump(mode="json"),
-        "model": {"d_model": 12, "num_heads": 2, "num_layers": 1, "d_ff": 17},
-        "data": {"train": {"kind": "text", "path": "/home/somebody/story.txt"}, "context_length": 23},
-    }
+ENCODERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "classification": ({"train": {"kind": "lines", "path": "/home/somebody/reviews.txt"}}, ("good", "bad")),
+    "tagging": ({"train": {"kind": "columns", "path": "/home/somebody/words.txt"}}, ("NOUN", "VERB")),
+    "question_answering": (
+        {
+            "train": {"kind": "jsonl", "path": "/home/somebody/questions.jsonl"},
+            "windows": {"max_length": 19, "max_question_length": 5, "stride": 5},
+        },
+        (),
+    ),
+    "masked_lm": (
+        {
+            "train": {"kind": "text", "path": "/home/somebody/story.txt", "documents": "line"},
+            "context_length": 23,
+        },
+        (),
+    ),
+}
+"""Data and labels of the tasks of encoder-only models."""
+
+
+def finished_encoder(path: Path, task: str) -> RunFolder:
+    """Write a run of an encoder-only model over the words of `PAIRS`."""
+    data, labels = ENCODERS[task]
+    stack = {"d_model": 12, "num_heads": 2, "num_layers": 1, "d_ff": 17}
+    tree = {"task": task, "tokenizer": {"kind": "words"}, "model": stack, "data": data}
     texts = [text for pair in PAIRS for text in pair]
-    return _finished(path, tree, Tokenizer.train_on_texts(lambda: texts, WORDS))
+    return _finished(path, tree, Tokenizer.train_on_texts(lambda: texts, WORDS), labels=labels)
 
 
 def write_pairs(folder: Path) -> ParallelFiles:
@@ -66,12 +85,14 @@ def write_pairs(folder: Path) -> ParallelFiles:
     return ParallelFiles(source=sides[0], target=sides[1])
 
 
-def _finished(path: Path, tree: dict[str, Any], tokenizer: Tokenizer) -> RunFolder:
+def _finished(path: Path, tree: dict[str, Any], tokenizer: Tokenizer, labels: tuple[str, ...] = ()) -> RunFolder:
     experiment = parse_experiment(tree)
     folder = RunFolder(path)
     folder.create()
     folder.write_config(experiment)
     tokenizer.save(folder.tokenizer)
+    if labels:
+        Labels(labels).save(folder.labels)
     network = build_task(experiment).build_model(folder, device=torch.device("cpu"))
     save_tensors(folder.weights, get_weights(network))
     folder.model_card.write_text("# run\n\nA model.\n", encoding="utf-8")

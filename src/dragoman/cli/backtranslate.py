@@ -73,7 +73,7 @@ def _sampling(
     run: Path, sampling: dict[str, Any], languages: dict[str, Any], loading: dict[str, Any]
 ) -> tuple[Rewriter, dict[str, Any]]:
     from dragoman.inference import Translator
-    from dragoman.inference.translator import sample_translations
+    from dragoman.inference.sample_translations import sample_translations
 
     values = {"temperature": 1.0, "seed": 0} | sampling
     config = parse(SamplingConfig, values, where="backtranslate")

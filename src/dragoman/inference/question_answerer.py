@@ -136,6 +136,12 @@ class QuestionAnswerer:
         """Answer as `answer` does, in a thread of its own."""
         return await run_in_thread(self.answer, question, context, config)
 
+    async def answer_batch_async(
+        self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None
+    ) -> list[list[Answer]]:
+        """Answer as `answer_batch` does, in a thread of its own."""
+        return await run_in_thread(self.answer_batch, pairs, config)
+
     @one_warning_per_problem()
     def answer_batch(
         self, pairs: Iterable[tuple[str, str]], config: AnswerConfig | None = None, *, first_line: int = 1

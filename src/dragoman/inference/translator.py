@@ -1,7 +1,8 @@
-"""Translator: texts in, translations out, searched for or (as pseudo-data) sampled."""
+"""Translator: texts in, translations out."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict, Unpack, final, overload
 
 from dragoman.data.readers.conllu import Heads
@@ -13,7 +14,6 @@ from dragoman.decoding.config import (
     EndTokens,
     LengthPenalty,
     LengthPenaltyKind,
-    SamplingConfig,
     replace_options,
     require_config,
     require_end_tokens,
@@ -21,6 +21,7 @@ from dragoman.decoding.config import (
 )
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_forced
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem, warn
+from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.concurrent_calls import EngineStatistics, run_in_thread
@@ -35,7 +36,7 @@ from dragoman.inference.length_batches import (
     text_list,
     warn_unknown,
 )
-from dragoman.inference.scheduler import Request, run_requests
+from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_segmentation import (
     SegmentedText,
@@ -90,6 +91,7 @@ class TranslationOptions(DecodingOptions, LanguageOptions, total=False):
     """Keyword arguments of `Translator.translate`."""
 
     first_line: int
+    target_prefix: str | Sequence[str] | None
     source_features: TextFeatures | None
     split: Split | None
     language: str | None
@@ -183,6 +185,9 @@ class Translator:
 
         `source_language` and `target_language` are codes of a multilingual model. One without languages raises
         ConfigError, as does an unknown code; a direction that was not trained warns.
+
+        `target_prefix` is what each translation, or that of each text, begins with; the search continues it. Its tokens
+        have log-probabilities of 0. Raises DataError on a prefix of a text that is translated in several segments.
         """
         call = self._read(texts, config, **options)
         return self._results(call, self._runner.run(call.requests))
@@ -210,6 +215,60 @@ class Translator:
         found = await self._runner.run_async(call.requests)
         return await run_in_thread(self._results, call, found)
 
+    def alternatives(
+        self,
+        text: str,
+        config: DecodingConfig | None = None,
+        *,
+        count: int = 5,
+        **options: Unpack[TranslationOptions],
+    ) -> list[Alternative]:
+        """Return the most probable tokens after the `target_prefix`, and the best translation that begins with each.
+
+        There are at most `count`, the most probable first. Options are those of `translate`, except `n_best`.
+        Raises DataError on an empty text, and one that is translated in several segments.
+        """
+        call, tokens = self._read_alternatives(text, config, count, options)
+        return self._alternatives(call, tokens, self._runner.run(call.requests))
+
+    async def alternatives_async(
+        self,
+        text: str,
+        config: DecodingConfig | None = None,
+        *,
+        count: int = 5,
+        **options: Unpack[TranslationOptions],
+    ) -> list[Alternative]:
+        """Return what `alternatives` does, decoded in one running batch with all other concurrent calls."""
+        call, tokens = await run_in_thread(self._read_alternatives, text, config, count, options)
+        return self._alternatives(call, tokens, await self._runner.run_async(call.requests))
+
+    def _read_alternatives(
+        self, text: str, config: DecodingConfig | None, count: int, options: TranslationOptions
+    ) -> tuple[_Call, list[NextToken]]:
+        """Return the next tokens, and the requests for the translations that begin with each of them."""
+        check_positive(count=count)
+        options["n_best"] = 1
+        call = self._read(text, config, **options)
+        if len(call.requests) != 1:
+            raise DataError("Alternatives are those of one sentence that is not empty. Give its text alone.")
+        [request] = call.requests
+        with self._runner.turn():
+            tokens = next_tokens(self.backend, request, count=count)
+        limit = request.limit + 1 if self._positions is None else min(request.limit + 1, self._positions - 1)
+        starts = [replace(request.start, forced=(*request.start.forced, one.token)) for one in tokens]
+        requests = [replace(request, limit=limit, start=start) for start in starts]
+        return call._replace(requests=requests), tokens
+
+    def _alternatives(
+        self, call: _Call, tokens: Sequence[NextToken], found: Iterable[Sequence[Hypothesis]]
+    ) -> list[Alternative]:
+        names = self.tokenizer.target.ids_to_tokens([one.token for one in tokens])
+        [line], results = call.lines, map(self._translations, found)
+        joined = [self._join(line, iter([some]), call.config, call.first_line)[0] for some in results]
+        rows = zip(names, tokens, joined, strict=True)
+        return [Alternative(name, one.probability, translation) for name, one, translation in rows]
+
     def _read(
         self,
         texts: str | Iterable[str],
@@ -221,6 +280,7 @@ class Translator:
         language: str | None = None,
         source_language: str | None = None,
         target_language: str | None = None,
+        target_prefix: str | Sequence[str] | None = None,
         **options: Unpack[DecodingOptions],
     ) -> _Call:
         require_options(options, TranslationOptions.__annotations__)
@@ -229,8 +289,31 @@ class Translator:
         given = one_or_more_texts(texts)
         heads = self._check_features(given, source_features, first_line)
         lines = list(self._segmenter(direction).segment(given, heads, first_line, splitter=splitter))
-        requests = [request for line in lines for request in self._requests(line, config, direction)]
+        starts = self._read_prefixes(lines, target_prefix, direction, first_line)
+        requests = [
+            request
+            for line, forced in zip(lines, starts, strict=True)
+            for request in self._requests(line, config, forced)
+        ]
         return _Call(lines, requests, config, first_line, is_single=isinstance(texts, str))
+
+    def _read_prefixes(
+        self, lines: Sequence[SegmentedText], given: str | Sequence[str] | None, direction: Direction, first_line: int
+    ) -> list[tuple[int, ...]]:
+        """Return the tokens that the outputs of each text begin with."""
+        if given is None:
+            return [direction.target] * len(lines)
+        prefixes = [given] * len(lines) if isinstance(given, str) else text_list(given, name="target_prefix")
+        if len(prefixes) != len(lines):
+            raise DataError(f"{counted(len(lines), 'texts')} but {len(prefixes)} of `target_prefix`; give one for each")
+        for number, (line, prefix) in enumerate(zip(lines, prefixes, strict=True), start=first_line):
+            if prefix.strip() and sum(map(len, line.sentences)) > 1:
+                raise DataError(
+                    f"text {number}: is translated in several segments, and target_prefix continues one. "
+                    "Translate its sentences one by one."
+                )
+        stripped = [prefix.strip() for prefix in prefixes]
+        return [tuple(ids) for ids in direction.encode_targets(self.tokenizer.target, stripped)]
 
     def _results(
         self, call: _Call, hypotheses: Iterable[Sequence[Hypothesis]]
@@ -271,7 +354,7 @@ class Translator:
         def read(first_line: int, some: list[str], features: TextFeatures | None) -> Iterator[list[Request]]:
             heads = self._check_features(some, features, first_line)
             for line in segmenter.segment(some, heads, first_line, splitter=splitter):
-                requests = self._requests(line, config, direction)
+                requests = self._requests(line, config, direction.target)
                 pending.append(line)
                 yield requests
 
@@ -392,9 +475,10 @@ class Translator:
     def _segmenter(self, direction: Direction) -> Segmenter:
         return Segmenter(self.tokenizer.source, max_length=self.max_segment_length, direction=direction)
 
-    def _requests(self, line: SegmentedText, config: DecodingConfig, direction: Direction) -> list[Request]:
-        forced = direction.target
+    def _requests(self, line: SegmentedText, config: DecodingConfig, forced: tuple[int, ...]) -> list[Request]:
         longest = config.max_length if self._positions is None else self._positions - 1 - len(forced)
+        if longest < 1:
+            raise DataError(f"target_prefix has {len(forced)} tokens, too many for this model; shorten it")
         if config.min_length > longest:
             raise ConfigError(
                 f"min_length = {config.min_length}: an output of this model has at most {longest} tokens; "
@@ -433,44 +517,3 @@ class Translator:
     def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
         side = self.tokenizer.target
         return [Translation(side.decode(one.tokens), one, tuple(side.ids_to_tokens(one.tokens))) for one in hypotheses]
-
-
-def sample_translations(
-    translator: Translator,
-    texts: Iterable[str],
-    config: SamplingConfig,
-    *,
-    chunk: int = STREAM_CHUNK,
-    **languages: Unpack[LanguageOptions],
-) -> Iterator[str]:
-    """Yield one sampled translation of each text, in the memory of `chunk` of them: more varied than those of a search.
-
-    A translation depends on the seed and on the number of the text only. It is empty for an empty text, for one longer
-    than the model reads at once, and where the output did not end within its limit. Languages are those of `translate`.
-    """
-    direction = translator.tokenizer.prefixes.resolve(**languages)
-    chunks = number_chunks(texts, size=chunk, first=0)
-    return (one for first, some in chunks for one in _sample_chunk(translator, some, config, direction, first=first))
-
-
-def _sample_chunk(
-    translator: Translator, texts: Sequence[str], config: SamplingConfig, direction: Direction, *, first: int
-) -> list[str]:
-    decoding = translator.config.model_copy(update={"min_length": 0})
-    most = (translator.backend.max_length or decoding.max_length + 1) - 1
-    forced = direction.target
-    requests = {
-        row: Request(
-            ids,
-            config,
-            min(len(forced) + decoding.output_limit(len(ids)), most),
-            start=OutputStart(forced=forced, key=(row, 0)),
-            size=len(ids),
-        )
-        for row, ids in enumerate(direction.encode_sources(translator.tokenizer.source, texts), start=first)
-        if 0 < len(ids) <= translator.max_segment_length
-    }
-    with translator.backend.inference_mode():
-        found = run_requests(translator.backend, list(requests.values()), batch_tokens=translator.batch_tokens)
-    tokens = {row: one.tokens for row, [one] in zip(requests, found, strict=True) if one.finished}
-    return [translator.tokenizer.target.decode(tokens.get(first + row, ())) for row in range(len(texts))]

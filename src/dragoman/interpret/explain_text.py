@@ -137,11 +137,13 @@ def explain_translation(
     source_text: str | None = None,
     source_features: BuildFeatures | None = None,
     log_probs: Float[Tensor, "steps vocabulary"] | None = None,
+    analyses: bool = True,
 ) -> Explanation:
     """Explain a translation; ids are without begin and end symbols.
 
     The alignment is read from the attention head that agrees best with leaving words out.
-    `log_probs` of another backend replace those of the model. Raises DataError if the source is empty.
+    `log_probs` of another backend replace those of the model. Without `analyses`, which take most of the time, there
+    are no statistics, attributions and effects of heads. Raises DataError if the source is empty.
     """
     if not source:
         raise DataError("The text is empty. Give a text with at least one word.")
@@ -166,6 +168,8 @@ def explain_translation(
         target_words=words[1],
         alignments=tuple(_alignments(forward_pass, *words, left_out)),
     )
+    if not analyses:
+        return explanation
     return add_analyses(explanation, query, columns=(*explanation.source, *explanation.inputs), rows=names)
 
 

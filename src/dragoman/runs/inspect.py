@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import torch
 
@@ -64,6 +64,8 @@ class InspectionRequest:
     """Language of the translations."""
     tokens: int = MAX_CONTINUATION_TOKENS
     """Maximum of a continuation, which also ends where the context of the model is full."""
+    analyses: bool = True
+    """Whether a translation has statistics, attributions and effects of heads, which take most of the time."""
 
     def check(self, unsupported: Sequence[str]) -> None:
         """Raise DataError if an input is no list, has another length than the texts, or does not suit the task."""
@@ -112,26 +114,47 @@ def inspect_run(
     rounded like those of the CPU backend, which `facts` say. Raises DataError on an empty or overlong text, and on
     inputs that the task does not support or that are missing for some texts.
     """
-    path = Path(path)
-    run, folder = load_torch_model(path, device=device), RunFolder(path)
-    stored: ComputeType = folder.read_export().get("compute_type", "float32")
-    cpu: Translator | None = None
-    if stored != "float32" and isinstance(run, Translator):
-        loaded: Any = load_cpu_backend(folder, device=device, compute_type="auto", batch_tokens=BATCH_TOKENS)
-        cpu = loaded
-    explain, side, unsupported = _explainer(run, cpu, stored)
-    name = name or path.name
+    loaded = InspectableRun(path, device=device)
+    name = name or loaded.folder.path.name
     try:
-        request.check(unsupported)
-        explanations = tuple(explain(request, number) for number in range(len(request.texts)))
+        explanations = tuple(loaded.explain(request))
     except DataError as error:  # of several runs, one may accept the texts and another not
         raise DataError(f"{name}: {error}") from error
-    facts = [*_describe_run(folder, run, stored, on_cpu_backend=cpu is not None)]
-    for warning in _unknown_units(run, request.texts, name=name):
+    facts = loaded.describe()
+    for warning in _unknown_units(loaded.run, request.texts, name=name):
         warn(warning)
         facts.append(("note", str(warning)))
-    translator = cpu or (run if isinstance(run, Translator) else None)
-    return InspectedRun(name, tuple(facts), explanations, side, translator)
+    return InspectedRun(name, tuple(facts), explanations, loaded.writes, loaded.translator)
+
+
+@final
+class InspectableRun:
+    """Run loaded to explain its outputs. Several threads may not use it at once."""
+
+    def __init__(self, path: str | Path, *, device: str | None = None) -> None:
+        """Load a run. Raises RunError and ConfigError where that is not possible, DataError where it has no output."""
+        self.folder = RunFolder(Path(path))
+        self.run = load_torch_model(path, device=device)
+        self.compute_type: ComputeType = self.folder.read_export().get("compute_type", "float32")
+        cpu: Any = None
+        if self.compute_type != "float32" and isinstance(self.run, Translator):
+            cpu = load_cpu_backend(self.folder, device=device, compute_type="auto", batch_tokens=BATCH_TOKENS)
+        self._cpu: Translator | None = cpu
+        self._explain, self.writes, self._unsupported = _explainer(self.run, cpu, self.compute_type)
+
+    @property
+    def translator(self) -> Translator | None:
+        """Translator whose outputs are explained; None for other tasks."""
+        return self._cpu or (self.run if isinstance(self.run, Translator) else None)
+
+    def explain(self, request: InspectionRequest) -> Iterator[Explanation]:
+        """Yield the explanation of each text. Raises DataError on inputs that do not suit the run."""
+        request.check(self._unsupported)
+        return (self._explain(request, number) for number in range(len(request.texts)))
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return names and values of facts about the run, in words."""
+        return [*_describe_run(self.folder, self.run, self.compute_type, on_cpu_backend=self._cpu is not None)]
 
 
 def cross_score(systems: Sequence[InspectedRun], request: InspectionRequest) -> list[list[list[float]]] | None:
@@ -206,6 +229,7 @@ def _explain_translation(
             source_text=text,
             source_features=features,
             log_probs=None if cpu is None else torch.from_numpy(cpu.model.log_probs(ids, output)),
+            analyses=request.analyses,
         )
     return replace(explanation, search=search)
 

@@ -16,13 +16,11 @@ from starlette.exceptions import HTTPException
 import dragoman
 from dragoman.serving.api_page import add_api_page
 from dragoman.serving.config import ServerConfig
-from dragoman.serving.protocols import deepl, immersive_translate, libretranslate
-from dragoman.serving.protocols.openai import completions, embeddings, models
+from dragoman.serving.protocols import deepl, immersive_translate, libretranslate, native, openai
 from dragoman.serving.request_log import RequestLog
 from dragoman.serving.server import Server, ServerDep
 
-OPENAI = (completions, embeddings, models)
-ROUTERS = (libretranslate.router, deepl.router, immersive_translate.router, *(one.router for one in OPENAI))
+ROUTERS = (libretranslate.router, deepl.router, immersive_translate.router, *openai.ROUTERS, *native.ROUTERS)
 
 
 class Health(BaseModel):

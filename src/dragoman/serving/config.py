@@ -31,6 +31,9 @@ class LimitsConfig(Config):
     max_beam_size: int = Field(default=16, ge=1, le=100, description="beam size that a request may choose")
     max_n_best: int = Field(default=10, ge=1, le=100, description="translations or completions of one text")
     max_new_tokens: int = Field(default=2048, ge=1, description="tokens of a completion")
+    max_explained: int = Field(
+        default=1000, ge=1, description="characters of a text and its translation whose attention is shown"
+    )
     max_requests: int = Field(default=256, ge=1, description="requests answered at once; others get status 503")
     requests_per_minute: int = Field(default=0, ge=0, description="requests of one key or address; 0: any number")
     characters_per_month: int = Field(
@@ -59,6 +62,10 @@ class ServerConfig(Config):
     cors_origins: tuple[str, ...] = Field(default=(), description="web sites whose pages may call the server; `*`: all")
     device: str | None = Field(default=None, description="device of all models")
     compute_type: RequestedComputeType = Field(default="auto", description="number format for inference")
+    explanations: bool = Field(
+        default=True,
+        description="show attention and beam searches, for which PyTorch loads a model again at the first request",
+    )
     reload_interval: float = Field(
         default=2.0, ge=0, description="seconds between looks for changed run folders; 0: never"
     )

@@ -27,6 +27,8 @@ class GenerationTask:
     prompts: Sequence[str]
     num_samples: int
     options: GenerationOptions
+    parameters: tuple[str, str] = ("prompt", "max_tokens")
+    """Names that the interface has for the prompts and for the length limit."""
 
     async def run(self) -> list[Completion]:
         """Return the completions, those of a prompt one after the other. Raises RequestError above a limit."""
@@ -55,13 +57,13 @@ class GenerationTask:
         """Raise RequestError if a completion is too long for the server, or a prompt for the model."""
         most, wanted = self.server.config.limits.max_new_tokens, self.options.get("max_new_tokens") or 0
         if wanted > most:
-            raise invalid(f"Invalid request: {wanted:,} tokens exceed the limit ({most:,})", "max_tokens")
+            raise invalid(f"Invalid request: {wanted:,} tokens exceed the limit ({most:,})", self.parameters[1])
         longest = await asyncio.to_thread(self._longest_prompt)
         if longest > self.generator.context:
             raise invalid(
                 f"Invalid request: a prompt has {longest:,} tokens, and the model reads {self.generator.context:,} at "
                 "most. Shorten it.",
-                "prompt",
+                self.parameters[0],
             )
 
     def _longest_prompt(self) -> int:

@@ -56,6 +56,12 @@ class Hop:
     model: ServedModel
     pair: LanguagePair
 
+    @property
+    def translator(self) -> Translator:
+        """The model that translates."""
+        assert isinstance(self.model.model, Translator)
+        return self.model.model
+
 
 @final
 class ModelStore:

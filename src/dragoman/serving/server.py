@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, final
+from typing import Annotated, Any, final
 
 from fastapi import Depends, Request
 
+from dragoman.inference.alternatives import Alternative
 from dragoman.runs.load import load
 from dragoman.serving.admission import Admission, Client
 from dragoman.serving.api_keys import ApiKeys
@@ -15,6 +16,7 @@ from dragoman.serving.character_usage import CharacterUsage
 from dragoman.serving.config import ServerConfig
 from dragoman.serving.documents import DocumentJob, DocumentStore, read_document
 from dragoman.serving.errors import RequestError, invalid
+from dragoman.serving.explanations import Explainer
 from dragoman.serving.http_requests import interface_of
 from dragoman.serving.metrics import AnswerObserver, Metrics
 from dragoman.serving.served_models import ModelStore
@@ -43,6 +45,7 @@ class Server:
         self.metrics = Metrics(active_requests=lambda: self.admission.active, engines=self.store.engines)
         self.documents = DocumentStore()
         self._translation = TranslationService(self.store)
+        self._explainer = Explainer()
         self.detect = self._translation.detect
         self.is_ready = False
         """Whether requests are accepted: False before the start and after the signal to end."""
@@ -105,6 +108,40 @@ class Server:
         with self.work(client, request.texts, request.n_best, request.options.get("beam_size")) as answer_with:
             found = await self._translation.translate(request)
             answer_with(found[0].model_name if found else "", (one.text for one in found))
+            return found
+
+    async def alternatives(self, request: TranslationRequest, client: Client, *, count: int) -> list[Alternative]:
+        """Return the alternatives after the beginning of the translation of a client's text."""
+        with self.work(client, request.texts, count, request.options.get("beam_size")) as answer_with:
+            hop, text = await self._translation.last_hop(request)
+            options: Any = {**request.options, **hop.model.language_options(hop.pair)}
+            found = await hop.translator.alternatives_async(
+                text, target_prefix=request.target_prefix or "", count=count, **options
+            )
+            answer_with(hop.model.name, (one.translation.text for one in found))
+            return found
+
+    async def explain(
+        self,
+        request: TranslationRequest,
+        client: Client,
+        *,
+        translation: str | None,
+        beam_size: int | None,
+        with_beam: bool,
+    ) -> dict[str, Any]:
+        """Return the fields of the explanation of a translation of a client's text."""
+        if not self.config.explanations:
+            raise RequestError(403, "Explanations are switched off on this server.")
+        texts = [*request.texts, translation or ""]
+        if sum(map(len, texts)) > (most := self.config.limits.max_explained):
+            raise invalid(f"Invalid request: text and translation have more than {most:,} characters", "text")
+        with self.work(client, request.texts, 1, beam_size) as answer_with:
+            hop, text = await self._translation.last_hop(request)
+            found = await self._explainer.explain(
+                hop, text, translation=translation, beam_size=beam_size, with_beam=with_beam
+            )
+            answer_with(hop.model.name, [found["translation"]])
             return found
 
     @contextmanager

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
-from dragoman.inference import TranslationResult, Translator
+from dragoman.inference import TranslationResult
+from dragoman.serving.errors import invalid
 from dragoman.serving.languages import DetectedLanguage, LanguageDetector
 from dragoman.serving.markup_text import MarkupText
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
@@ -31,6 +32,8 @@ class TranslationRequest:
     n_best: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of `Translator.translate`."""
+    target_prefix: str | None = None
+    """What each translation begins with."""
     model: str | None = None
     """Name of the model; None: any of the language pair."""
 
@@ -87,8 +90,7 @@ class TranslationService:
             detected = [found[0] for found in await self.detect(request.texts, target)]
         groups: dict[LanguagePair, list[int]] = defaultdict(list)
         for place, found in enumerate(detected):
-            pair = (found.code, target) if found is not None else self.store.find_pair(request.source or "", target)
-            groups[pair].append(place)
+            groups[self._pair(request.source, found, target)].append(place)
         some = await asyncio.gather(
             *(
                 self._translate_pair([request.texts[place] for place in places], pair, request)
@@ -102,6 +104,24 @@ class TranslationService:
         }
         return [results[place] for place in range(len(request.texts))]
 
+    async def last_hop(self, request: TranslationRequest) -> tuple[Hop, str]:
+        """Return the last model that the text of a request needs, and the text in the language that it reads."""
+        [text] = request.texts
+        target = self.store.find_target(request.target)
+        found = (await self.detect([text], target))[0][0] if request.source is None else None
+        pair = self._pair(request.source, found, target)
+        if pair[0] == pair[1]:
+            raise invalid(f"Invalid request: the text is in the language {target} already", "text")
+        hops = self.store.route(pair, model=request.model)
+        if len(hops) > 1:
+            [result] = await _run_hops([text], hops[:-1], replace(request, n_best=1, target_prefix=None))
+            text = result.text
+        return hops[-1], text
+
+    def _pair(self, source: str | None, detected: DetectedLanguage | None, target: str) -> LanguagePair:
+        """Return the languages that a text is translated from and into."""
+        return (detected.code, target) if detected is not None else self.store.find_pair(source or "", target)
+
     async def _translate_pair(
         self, texts: Sequence[str], pair: LanguagePair, request: TranslationRequest
     ) -> list[TranslatedText]:
@@ -109,6 +129,8 @@ class TranslationService:
         if pair[0] == pair[1]:
             return [TranslatedText([text], pair, []) for text in texts]
         hops = self.store.route(pair, model=request.model)
+        if request.target_prefix and request.text_format != "text":
+            raise invalid("Invalid request: target_prefix has an effect on plain text only", "target_prefix")
         if request.text_format == "text":
             results = await _run_hops(texts, hops, request)
             return [TranslatedText([one.text for one in result], pair, hops, result) for result in results]
@@ -122,16 +144,15 @@ async def _run_hops(texts: Sequence[str], hops: Sequence[Hop], request: Translat
     """Translate by one model after the other; all but the last translate into their best translation."""
     results: list[TranslationResult] = []
     for number, hop in enumerate(hops, start=1):
-        translator = hop.model.model
-        assert isinstance(translator, Translator)
         split = {"split": "sentences", "language": hop.pair[0]} if request.split_sentences else {}
         options: Any = {
             **split,
             **request.options,
             **hop.model.language_options(hop.pair),
             "n_best": request.n_best if number == len(hops) else 1,
+            "target_prefix": request.target_prefix if number == len(hops) else None,
         }
-        results = await translator.translate_async(list(texts), **options)
+        results = await hop.translator.translate_async(list(texts), **options)
         texts = [one.text for one in results]
     return results
 

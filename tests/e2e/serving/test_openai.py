@@ -15,7 +15,7 @@ import pytest
 import dragoman
 from dragoman.serving.api_keys import add_key
 from tests.running_server import RunningServer, running_server
-from tests.untrained_runs import finished_embedder, finished_language_model, finished_run
+from tests.untrained_runs import finished_encoder, finished_language_model, finished_run
 
 openai = pytest.importorskip("openai", reason="needs the openai client")
 
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("openai")
     finished_language_model(folder / "story", {"data": {"context_length": 64}})
     finished_language_model(folder / "talk", {"chat_template": TURNS, "data": {"context_length": 64}})
-    finished_embedder(folder / "vectors")
+    finished_encoder(folder / "vectors", "masked_lm")
     finished_run(folder / "en-de")
     return folder
 

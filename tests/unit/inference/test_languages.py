@@ -22,8 +22,8 @@ from dragoman.errors import ConfigError
 from dragoman.inference import Translator
 from dragoman.inference.backends.cpu_backend import CpuBackend
 from dragoman.inference.backends.torch_backend import TorchBackend
+from dragoman.inference.sample_translations import sample_translations
 from dragoman.inference.scheduler import Request, run_requests
-from dragoman.inference.translator import sample_translations
 from dragoman.models.config import EncoderDecoderConfig
 from dragoman.models.special_symbols import BOS, EOS
 from dragoman.models.weight_storage import get_weights

@@ -8,7 +8,8 @@ import torch
 
 from dragoman.data.tokenizers import Tokenizer, WordConfig
 from dragoman.decoding import SamplingConfig
-from dragoman.inference.translator import Translator, sample_translations
+from dragoman.inference.sample_translations import sample_translations
+from dragoman.inference.translator import Translator
 from dragoman.models.config import EncoderDecoderConfig
 from tests.random_models import NO_DROPOUT, random_transformer
 

@@ -1,0 +1,163 @@
+"""Translation: n-best translations with scores and tokens, and alternatives at a place in a translation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import Request
+from pydantic import BaseModel, Field
+
+from dragoman.decoding.config import DecodingMethod, LengthPenaltyKind
+from dragoman.inference.translator import DecodingOptions
+from dragoman.serving.http_requests import body_schema, read_body
+from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router, one_or_more
+from dragoman.serving.server import ServerDep
+from dragoman.serving.translation import TextFormat, TranslatedText, TranslationRequest
+
+router = native_router()
+LANGUAGE = "language code; default: the language that each text is recognized to be in"
+
+
+class DecodingBody(Body):
+    """Options of the search for translations; those left out are the model's own."""
+
+    beam_size: int | None = Field(default=None, ge=1, description="hypotheses per sentence; 1 is greedy search")
+    length_penalty: float | None = Field(default=None, description="exponent of the length penalty")
+    length_penalty_kind: LengthPenaltyKind | None = None
+    method: DecodingMethod | None = None
+    min_length: int | None = Field(default=None, description="fewest tokens of a translation")
+    max_length: int | None = Field(default=None, description="most tokens of a translation")
+    max_length_ratio: float | None = Field(default=None, description="most tokens per token of the source")
+    allow_unk: bool | None = Field(default=None, description="whether translations may have the unknown symbol")
+    early_stopping: bool | None = None
+
+    def decoding(self) -> dict[str, Any]:
+        """Return the options that are given."""
+        return self.model_dump(include=set(DecodingOptions.__annotations__), exclude_none=True, exclude={"n_best"})
+
+
+class TranslateBody(DecodingBody):
+    """Texts to translate."""
+
+    texts: str | list[str] = Field(examples=[["Two dogs play.", "It is raining."]])
+    source: str | None = Field(default=None, examples=["en"], description=LANGUAGE)
+    target: str = Field(examples=["de"], description="language code")
+    format: TextFormat = "text"
+    ignore_tags: list[str] = Field(default=[], description="elements of markup whose text is not translated")
+    split_sentences: bool = Field(default=True, description="whether each sentence is translated by itself")
+    target_prefix: str | None = Field(default=None, description="what each translation begins with")
+    n_best: int = Field(default=1, ge=1, description="translations of each text")
+
+
+class Detected(BaseModel):
+    """Language that a text was recognized to be in."""
+
+    language: str
+    probability: float
+
+
+class TranslationRecord(BaseModel):
+    """One translation. One of markup has a text only, since its parts are translated one by one."""
+
+    text: str
+    score: float | None = Field(default=None, description="log-probability after the length penalty")
+    log_prob: float | None = Field(default=None, description="natural logarithm, of all tokens and the end symbol")
+    finished: bool | None = None
+    truncated: bool | None = Field(default=None, description="whether the length limit cut it off")
+    segments: int | None = None
+    tokens: list[str] | None = Field(default=None, description="subwords")
+    token_log_probs: list[float] | None = Field(default=None, description="of each token, and of the end symbol")
+
+
+class TranslateResult(BaseModel):
+    """Translations of one text, best first."""
+
+    translations: list[TranslationRecord]
+    source: str
+    target: str
+    models: list[str] = Field(description="models that translated the text, one after the other")
+    detected: Detected | None = None
+
+
+class TranslateAnswer(BaseModel):
+    """Results in the order of the texts."""
+
+    results: list[TranslateResult]
+
+
+@router.post("/translate", response_model=TranslateAnswer, openapi_extra=body_schema(TranslateBody, form=False))
+async def translate(request: Request, server: ServerDep, client: ClientDep) -> dict[str, Any]:
+    """Translate a text, or each of a list."""
+    body = await read_body(request, TranslateBody)
+    asked = TranslationRequest(
+        texts=one_or_more(body.texts),
+        source=body.source,
+        target=body.target,
+        text_format=body.format,
+        ignored_tags=body.ignore_tags,
+        split_sentences=body.split_sentences,
+        n_best=body.n_best,
+        options=_with_wide_beam(body.decoding(), body.n_best),
+        target_prefix=body.target_prefix,
+        model=body.model,
+    )
+    return {"results": [_result(one) for one in await server.translate(asked, client)]}
+
+
+def _with_wide_beam(options: Mapping[str, Any], n_best: int) -> Mapping[str, Any]:
+    """Return the options of a search that finds as many translations, where no beam size is given."""
+    return options if n_best == 1 or "beam_size" in options else {**options, "beam_size": max(n_best, 5)}
+
+
+def _result(found: TranslatedText) -> dict[str, Any]:
+    detected = found.detected
+    return {
+        "translations": [{"text": text} for text in found.texts]
+        if found.result is None
+        else [one.to_dict() for one in found.result],
+        "source": found.pair[0],
+        "target": found.pair[1],
+        "models": [hop.model.name for hop in found.hops],
+        "detected": None if detected is None else {"language": detected.code, "probability": detected.probability},
+    }
+
+
+class AlternativesBody(DecodingBody):
+    """Text, and the beginning of its translation."""
+
+    text: str = Field(examples=["Two dogs play."])
+    source: str | None = Field(default=None, examples=["en"], description=LANGUAGE)
+    target: str = Field(examples=["de"], description="language code")
+    target_prefix: str = Field(default="", examples=["Zwei"], description="what the translation begins with")
+    count: int = Field(default=5, ge=1, description="alternatives")
+
+
+class AlternativeRecord(BaseModel):
+    """Next token, and the best translation that begins with the prefix and this token."""
+
+    token: str
+    probability: float
+    translation: TranslationRecord
+
+
+class AlternativesAnswer(BaseModel):
+    """Alternatives, the most probable first."""
+
+    alternatives: list[AlternativeRecord]
+
+
+@router.post(
+    "/alternatives", response_model=AlternativesAnswer, openapi_extra=body_schema(AlternativesBody, form=False)
+)
+async def alternatives(request: Request, server: ServerDep, client: ClientDep) -> dict[str, Any]:
+    """Return the most probable tokens after the beginning of a translation, and how it goes on after each."""
+    body = await read_body(request, AlternativesBody)
+    asked = TranslationRequest(
+        [body.text],
+        body.target,
+        body.source,
+        options=body.decoding(),
+        target_prefix=body.target_prefix,
+        model=body.model,
+    )
+    found = await server.alternatives(asked, client, count=body.count)
+    return {"alternatives": [one.to_dict() for one in found]}
