@@ -9,7 +9,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
@@ -27,6 +27,8 @@ Turn = Callable[[], AbstractContextManager[Any]]
 """Context in which a time slice or batch is computed, so that concurrent calls take turns."""
 TIME_SLICE = 0.05
 """Seconds after which a call with further steps lets others have their turn; the last step may take longer."""
+SHORT = 1000
+"""Characters of a call that are tokenized in about a millisecond."""
 
 _held: ContextVar["_HeldTurn | None"] = ContextVar("held", default=None)
 _cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
@@ -64,6 +66,21 @@ class ThreadQueue(Generic[_T]):
     async def get(self) -> _T:
         """Remove and return the first item, as soon as there is one."""
         return await self._items.get()
+
+
+async def run_beside(texts: object, function: Callable[_P, _T], /, *args: _P.args, **options: _P.kwargs) -> _T:
+    """Run a function on texts: at once for short ones, which costs less than a thread, otherwise in a thread."""
+    some = [texts] if isinstance(texts, str) else texts
+    if not isinstance(some, list) or sum(len(one) for one in some if isinstance(one, str)) > SHORT:
+        return await run_in_thread(function, *args, **options)
+    with one_warning_per_problem():
+        return function(*args, **options)
+
+
+async def gather(awaitables: Iterable[Awaitable[_T]]) -> list[_T]:
+    """Return the results of awaitables as `asyncio.gather` does; one alone needs no task."""
+    some = list(awaitables)
+    return [await some[0]] if len(some) == 1 else await asyncio.gather(*some)
 
 
 def stop_if_cancelled() -> None:

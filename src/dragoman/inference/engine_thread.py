@@ -19,7 +19,7 @@ from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, require_config
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, shorten
-from dragoman.inference.concurrent_calls import EngineStatistics, FairLock, FairQueue, OwnerProcess, time_slice
+from dragoman.inference.concurrent_calls import EngineStatistics, FairLock, FairQueue, OwnerProcess, gather, time_slice
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.scheduler import AnyBackend, Request, RequestResult, Scheduler, run_in_order, run_requests
 from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
@@ -360,7 +360,7 @@ class RequestRunner:
         When the coroutine is cancelled, or a request fails, the engine drops the others before its next step.
         """
         async with self.running(requests) as pending:
-            return await asyncio.gather(*map(asyncio.wrap_future, pending))
+            return await gather(asyncio.wrap_future(one) for one in pending)
 
     @asynccontextmanager
     async def running(self, requests: Sequence[Request]) -> AsyncIterator[list[PendingResult]]:

@@ -31,7 +31,7 @@ from dragoman.inference.completion_result import (
     text_stream,
 )
 from dragoman.inference.completion_stream import CompletionPiece, CompletionStream
-from dragoman.inference.concurrent_calls import EngineStatistics, ThreadQueue, run_in_thread
+from dragoman.inference.concurrent_calls import EngineStatistics, ThreadQueue, run_beside, run_in_thread
 from dragoman.inference.engine_thread import PendingResult, RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -202,7 +202,9 @@ class Generator:
         A call that is cancelled, as by `asyncio.timeout`, leaves the batch before its next step. A beam has at
         most 100 hypotheses, so that no step takes long.
         """
-        return _best(await self._complete_async(await run_in_thread(self._read, prompts, config, options)), prompts)
+        return _best(
+            await self._complete_async(await run_beside(prompts, self._read, prompts, config, options)), prompts
+        )
 
     async def _complete_async(self, call: _Call) -> list[list[Completion]]:
         found = await self._runner(call.config).run_async(call.requests)

@@ -24,7 +24,7 @@ from dragoman.errors import ConfigError, DataError, one_warning_per_problem, war
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
-from dragoman.inference.concurrent_calls import EngineStatistics, run_in_thread
+from dragoman.inference.concurrent_calls import EngineStatistics, run_beside, run_in_thread
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -211,9 +211,9 @@ class Translator:
         most 100 hypotheses, so that no step takes long. For thousands of texts in one call,
         `asyncio.to_thread(translator.translate, texts)` keeps the event loop more responsive.
         """
-        call = await run_in_thread(self._read, texts, config, **options)
+        call = await run_beside(texts, self._read, texts, config, **options)
         found = await self._runner.run_async(call.requests)
-        return await run_in_thread(self._results, call, found)
+        return await run_beside(texts, self._results, call, found)
 
     def alternatives(
         self,

@@ -1,5 +1,6 @@
 """Run the server until a signal ends it; requests that are being answered get time to complete."""
 
+import os
 import socket
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from dragoman.errors import RunError
+from dragoman.inference.backends.cpu_backend import THREADS
 from dragoman.serving.app import build_app, configure_logging
 from dragoman.serving.config import ServerConfig
 
@@ -16,6 +18,8 @@ def run_server(config: ServerConfig, on_ready: Callable[[str], None]) -> None:
 
     Raises RunError where the address is in use, and as `build_app` does.
     """
+    # One core is for the requests: threads that compute spin while they wait for each other.
+    os.environ.setdefault(THREADS, str(max(1, _available_cores() - 1)))
     with _listen(config) as listening:
         app = build_app(config)
         configure_logging()
@@ -35,6 +39,11 @@ def _serve(app: FastAPI, config: ServerConfig, listening: socket.socket, on_read
     host, port = listening.getsockname()[:2]
     on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _available_cores() -> int:
+    """Return the number of cores that the process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _listen(config: ServerConfig) -> socket.socket:

@@ -165,8 +165,8 @@ def _client_name(owner: str) -> str:
     return f"key {owner}"
 
 
-def server_of(request: Request) -> Server:
-    """Return the server that a request came to."""
+async def server_of(request: Request) -> Server:
+    """Return the server that a request came to. A coroutine, because FastAPI runs other functions in a thread."""
     server: Server = request.app.state.server
     return server
 

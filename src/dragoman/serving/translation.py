@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 from dragoman.inference import TranslationResult
+from dragoman.inference.concurrent_calls import gather
 from dragoman.serving.errors import invalid
 from dragoman.serving.languages import DetectedLanguage, LanguageDetector
 from dragoman.serving.markup_text import MarkupText
@@ -91,11 +92,9 @@ class TranslationService:
         groups: dict[LanguagePair, list[int]] = defaultdict(list)
         for place, found in enumerate(detected):
             groups[self._pair(request.source, found, target)].append(place)
-        some = await asyncio.gather(
-            *(
-                self._translate_pair([request.texts[place] for place in places], pair, request)
-                for pair, places in groups.items()
-            )
+        some = await gather(
+            self._translate_pair([request.texts[place] for place in places], pair, request)
+            for pair, places in groups.items()
         )
         results = {
             place: replace(one, detected=detected[place])

@@ -379,7 +379,7 @@ class Caller(NamedTuple):
         self.engine.submit(request).add_done_callback(callback)
 
     def _in_observers(self) -> None:
-        start = OutputStart(observe=lambda: lambda _: bool(1 / 0))
+        start = OutputStart(observe=lambda: lambda *_: bool(1 / 0))
         answer = self.engine.submit(Request((4, 5), SAMPLE, 7, start=start))
         with suppress(ZeroDivisionError, CancelledError):
             answer.result(timeout=TIMEOUT)
