@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from tests.property_settings import FULL
 from tests.running_server import RunningServer, running_server
-from tests.untrained_runs import finished_embedder, finished_language_model, finished_run
+from tests.untrained_runs import finished_encoder, finished_language_model, finished_run
 
 schemathesis = pytest.importorskip("schemathesis", reason="draws requests from a description")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 REQUESTS = 10_000 if FULL else 200
-INTERFACES = ("LibreTranslate", "DeepL", "Immersive Translate", "OpenAI", "Operation")
+INTERFACES = ("LibreTranslate", "DeepL", "Immersive Translate", "OpenAI", "Native", "Operation")
 LEAK = re.compile(r"Traceback|site-packages|File \"|\.py\b|/tmp/|/home/|/root/|<[\w.]+ object at 0x")
 SETTINGS = {
     "deadline": None,
@@ -33,7 +33,7 @@ KNOWN = {
     "source_lang": ["EN", "auto"],
     "target": ["de", "fr"],
     "target_lang": ["DE", "FR"],
-    "model": ["story", "talk", "vectors"],
+    "model": ["story", "talk", "vectors", "mood", "words", "reader", "en-de"],
     "messages": [[{"role": "user", "content": "dogs"}]],
     "prompt": ["two dogs", ["a", "b"]],
     "type": ["target"],
@@ -47,6 +47,13 @@ VALID = {
     "/v1/completions": b'{"model": "story", "prompt": ["a", "b"], "stream": true, "seed": 3, "stop": ["a"]}',
     "/v1/chat/completions": b'{"model": "talk", "messages": [{"role": "user", "content": "dogs"}], "max_tokens": 5}',
     "/v1/embeddings": b'{"input": ["two dogs", "a"], "encoding_format": "base64"}',
+    "/api/translate": b'{"texts": ["two dogs"], "source": "en", "target": "de", "n_best": 2, "target_prefix": "zwei"}',
+    "/api/alternatives": b'{"text": "two dogs", "source": "en", "target": "de", "count": 3}',
+    "/api/explain": b'{"text": "two dogs", "source": "en", "target": "de", "beam_tree": true}',
+    "/api/generate": b'{"prompts": ["two dogs"], "num_samples": 2, "temperature": 0.5, "stream": true}',
+    "/api/tag": b'{"sentences": [["two", "dogs"]]}',
+    "/api/answer": b'{"question": "two", "context": "two dogs", "n_best": 2}',
+    "/api/score": b'{"texts": ["zwei"], "sources": ["two"]}',
     "/imme": b'{"source_lang": "auto", "target_lang": "de", "text_list": ["two dogs", "the sea"]}',
 }
 """Bodies that are damaged."""
@@ -60,9 +67,12 @@ def small_server(tmp_path_factory) -> Iterator[RunningServer]:
     finished_run(folder / "de-fr")
     finished_language_model(folder / "story", {"data": {"context_length": 64}})
     finished_language_model(folder / "talk", {"chat_template": TURNS, "data": {"context_length": 64}})
-    finished_embedder(folder / "vectors")
+    encoders = {"vectors": "masked_lm", "mood": "classification", "words": "tagging", "reader": "question_answering"}
+    for name, task in encoders.items():
+        finished_encoder(folder / name, task)
     limits = "limits={max_characters: 200, max_new_tokens: 16, max_body: 65536}"
-    with running_server(folder, "en-de=en-de", "de-fr=de-fr", "story", "talk", "vectors", "--set", limits) as running:
+    models = ("en-de=en-de", "de-fr=de-fr", "story", "talk", *encoders)
+    with running_server(folder, *models, "--set", limits) as running:
         yield running
 
 
