@@ -15,8 +15,7 @@ from dragoman.inference.translator import Translator
 
 if TYPE_CHECKING:
     from dragoman.inference.classifier_and_tagger import Classification, Classifier, Tag, Tagger
-    from dragoman.inference.completion_result import Completion
-    from dragoman.inference.completion_stream import CompletionPiece
+    from dragoman.inference.completion_result import Completion, CompletionPiece
     from dragoman.inference.embedder import Embedder
     from dragoman.inference.generator import Generator
     from dragoman.inference.perplexity import Perplexity
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "question_answerer": ("Answer", "QuestionAnswerer"),
     "classifier_and_tagger": ("Classification", "Classifier", "Tag", "Tagger"),
-    "completion_result": ("Completion",),
-    "completion_stream": ("CompletionPiece",),
+    "completion_result": ("Completion", "CompletionPiece"),
     "embedder": ("Embedder",),
     "generator": ("Generator",),
     "perplexity": ("Perplexity",),

@@ -26,11 +26,12 @@ from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.completion_result import (
     MAX_NEW_TOKENS,
     Completion,
+    CompletionPiece,
+    CompletionStream,
     Limits,
     build_completion,
     text_stream,
 )
-from dragoman.inference.completion_stream import CompletionPiece, CompletionStream
 from dragoman.inference.concurrent_calls import EngineStatistics, ThreadQueue, run_beside, run_in_thread
 from dragoman.inference.engine_thread import PendingResult, RequestRunner
 from dragoman.inference.length_batches import (
@@ -38,11 +39,12 @@ from dragoman.inference.length_batches import (
     check_positive,
     check_text,
     one_or_more_texts,
+    require_iterable,
     text_list,
     warn_unknown,
 )
 from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
-from dragoman.inference.prompts import GenerationWarning, Prompt, encode_prompts
+from dragoman.inference.prompts import GenerationWarning, Prompt, encode_prompt, encode_prompts, prompt_list
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import number_chunks
 from dragoman.models.special_symbols import BOS, EOS
@@ -212,7 +214,7 @@ class Generator:
 
     def _read(
         self,
-        prompts: str | Iterable[str],
+        prompts: str | Prompt | Iterable[str | Prompt],
         config: GenerationConfig | None,
         options: GenerationOptions,
         num_samples: int | None = None,
@@ -223,7 +225,7 @@ class Generator:
         config, limits = self._read_options(
             config, options, num_samples=1 if num_samples is None else num_samples, others=others
         )
-        return self._prepare(one_or_more_texts(prompts, name="prompts"), config, limits)
+        return self._prepare(prompt_list(prompts), config, limits)
 
     def _read_options(
         self, config: _G, options: GenerationOptions, *, num_samples: int = 1, others: Sequence[str] = ()
@@ -273,22 +275,29 @@ class Generator:
 
     async def generate_n_best_async(
         self,
-        prompts: Iterable[str],
+        prompts: Iterable[str | Prompt],
         config: GenerationConfig | None = None,
         *,
         num_samples: int = 1,
         **options: Unpack[GenerationOptions],
     ) -> list[list[Completion]]:
-        """Generate as `generate_n_best` does, in one running batch with all other concurrent calls."""
-        return await self._complete_async(await run_in_thread(self._read, prompts, config, options, num_samples))
+        """Generate as `generate_n_best` does, in one running batch with all other concurrent calls.
+
+        The prompts are texts, or results of `read_prompt`.
+        """
+        require_iterable(prompts, name="prompts")
+        call = await run_beside(prompts, self._read, prompts, config, options, num_samples)
+        return await self._complete_async(call)
 
     def _complete(
-        self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int = 0
+        self, prompts: list[str], config: GenerationConfig, limits: Limits, *, first: int = 0
     ) -> list[list[Completion]]:
         call = self._prepare(prompts, config, limits, first=first)
         return self._completions(call, self._runner(config).run(call.requests))
 
-    def _prepare(self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int = 0) -> _Call:
+    def _prepare(
+        self, prompts: list[str] | list[Prompt], config: GenerationConfig, limits: Limits, *, first: int = 0
+    ) -> _Call:
         read = self._read_prompts(prompts, config, limits, first=first)
         rows = [self._requests(prompt, config, limits, row) for row, prompt in enumerate(read, first)]
         return _Call(config, limits, read, [len(row) for row in rows], [request for row in rows for request in row])
@@ -346,7 +355,7 @@ class Generator:
 
     async def stream_pieces_async(
         self,
-        prompts: str | Iterable[str],
+        prompts: str | Iterable[str | Prompt],
         config: SamplingConfig | None = None,
         *,
         num_samples: int = 1,
@@ -358,7 +367,7 @@ class Generator:
         Where the caller closes the iterator, its requests leave the batch before the next step.
         """
         require_config(self.config if config is None else config, SamplingConfig)
-        call = await run_in_thread(self._read, prompts, config, options, num_samples)
+        call = await run_beside(prompts, self._read, prompts, config, options, num_samples)
         prompts_read = [prompt for prompt in call.prompts for _ in range(num_samples)]
         target, limits = self.tokenizer.target, call.limits
         events = ThreadQueue[CompletionPiece | _CompletedRequest]()
@@ -456,21 +465,35 @@ class Generator:
         missing or too many, ConfigError on an overlap that a window cannot have.
         """
         given = None if prompts is None else text_list(prompts, name="prompts")
-        scoring = self._scoring_texts(text_list(texts), given)
-        return score_texts(
-            self.backend,
-            scoring,
-            context=self.context,
-            overlap=overlap,
-            batch_tokens=self.batch_tokens,
-            turn=self._searches.turn,
-        )
+        return self._score(self._scoring_texts(text_list(texts), given), overlap=overlap)
 
     async def score_async(
         self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0
     ) -> list[Hypothesis]:
         """Score as `score` does, in a thread of its own."""
         return await run_in_thread(self.score, texts, prompts=prompts, overlap=overlap)
+
+    async def score_prompts_async(self, prompts: Sequence[Prompt]) -> list[list[float]]:
+        """Return the log-probability of each token of prompts in running text but the first that the model reads.
+
+        Prompts of more tokens than the context are scored in windows. Raises ConfigError for a model of pairs, which
+        does not predict its prompts.
+        """
+        if self.pairs:
+            raise ConfigError("this model answers prompts and does not predict them; leave their scores out")
+        texts = [ScoringText([*one.ids[:1]], [*one.ids[1:]]) for one in prompts if len(one.ids) > 1]
+        scored = iter(await run_in_thread(self._score, texts, overlap=0))
+        return [list(next(scored).token_log_probs) if len(one.ids) > 1 else [] for one in prompts]
+
+    def _score(self, texts: list[ScoringText], *, overlap: int) -> list[Hypothesis]:
+        return score_texts(
+            self.backend,
+            texts,
+            context=self.context,
+            overlap=overlap,
+            batch_tokens=self.batch_tokens,
+            turn=self._searches.turn,
+        )
 
     def perplexity(self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0) -> Perplexity:
         """Measure perplexity on texts, predicted as `score` does. Raises DataError where there is no text."""
@@ -484,13 +507,25 @@ class Generator:
             bytes=sum(len(text.encode()) for text in texts),
         )
 
+    def read_prompt(self, prompt: str | Sequence[int]) -> Prompt:
+        """Return a prompt, a text or token ids without a begin symbol, as the model reads it.
+
+        Ids are those of the tokenizer; of an imported model, those of the other program. A prompt may be longer than
+        the context. Raises DataError if an id is not in the vocabulary.
+        """
+        return encode_prompt(self.tokenizer, prompt, pairs=self.pairs)
+
     def _read_prompts(
-        self, prompts: Sequence[str], config: GenerationConfig, limits: Limits, *, first: int = 0
+        self, prompts: list[str] | list[Prompt], config: GenerationConfig, limits: Limits, *, first: int = 0
     ) -> list[Prompt]:
         sampled = isinstance(config, SamplingConfig)
         longest = self.context if sampled else self.context - limits.max_new_tokens
+        read = [replace(one, truncated=len(one.ids) > longest) for one in prompts if isinstance(one, Prompt)]
+        texts = [one for one in prompts if isinstance(one, str)]
         kept = self._sliding.kept if sampled else None
-        return encode_prompts(self.tokenizer, prompts, pairs=self.pairs, max_length=longest, kept=kept, first=first)
+        return read or encode_prompts(
+            self.tokenizer, texts, pairs=self.pairs, max_length=longest, kept=kept, first=first
+        )
 
     def _requests(self, prompt: Prompt, config: GenerationConfig, limits: Limits, number: int) -> list[Request]:
         """Return the requests for the samples, or the search, of a prompt with this number."""

@@ -1,11 +1,11 @@
 """Prompts as a model reads them, and the warnings about them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
 from dragoman.errors import TextWarning, warn
-from dragoman.inference.length_batches import warn_unknown
+from dragoman.inference.length_batches import require_iterable, text_list, warn_unknown
 from dragoman.models.special_symbols import BOS
 
 
@@ -61,11 +61,33 @@ def encode_prompts(
     return [replace(prompt, truncated=truncated) for prompt, truncated in zip(read, is_long, strict=True)]
 
 
-def encode_prompt(tokenizer: Tokenizer, prompt: str, *, pairs: bool) -> Prompt:
-    """Return one prompt of any length as the model reads it, without a warning."""
-    text = tokenizer.source.normalize(prompt)
-    ids = tuple(tokenizer.source.encode(text))
+def encode_prompt(tokenizer: Tokenizer, prompt: str | Sequence[int], *, pairs: bool) -> Prompt:
+    """Return one prompt of any length, a text or ids, as the model reads it, without a warning.
+
+    Ids are read by `LanguageTokenizer.read_ids`; a begin symbol before them is that of the model. Raises DataError if
+    an id is not in the vocabulary.
+    """
+    side = tokenizer.source
+    if isinstance(prompt, str):
+        text = side.normalize(prompt)
+        ids = tuple(side.encode(text))
+    else:
+        ids = tuple(side.read_ids(prompt))
+        ids = ids[1:] if ids[:1] == (BOS,) else ids
+        text = side.decode(ids)
     return _with_begin_symbol(text, ids, pairs=pairs, has_bos=begins_with_bos(tokenizer))
+
+
+def prompt_list(prompts: str | Prompt | Iterable[str | Prompt]) -> list[str] | list[Prompt]:
+    """Return one prompt, or several, as a list. Raises TypeError where they are neither all texts nor all read."""
+    if isinstance(prompts, str | Prompt):
+        prompts = [prompts]
+    given = list(require_iterable(prompts, name="prompts", expected="a string or a list of strings"))
+    read = [one for one in given if isinstance(one, Prompt)]
+    texts = [one for one in given if not isinstance(one, Prompt)]
+    if read and texts:
+        raise TypeError("prompts has texts and prompts that were read. Give all in one form.")
+    return read or text_list(texts, name="prompts")
 
 
 def begins_with_bos(tokenizer: Tokenizer) -> bool:

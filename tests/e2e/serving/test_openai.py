@@ -7,6 +7,7 @@ import struct
 import time
 import urllib.request
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -294,3 +295,29 @@ def test_events_have_the_form_of_the_protocol(server):
     assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert chunks[-1]["choices"][0]["delta"] == {}
     assert all("usage" not in one for one in chunks)
+
+
+def test_prompts_may_be_token_ids(client, generator):
+    ids = generator.tokenizer.source.encode(PROMPT)
+    [text], [one], [many] = (
+        client.completions.create(model="story", prompt=prompt, echo=True, logprobs=0, **SAMPLED).choices
+        for prompt in (PROMPT, ids, [ids])
+    )
+    assert text == one == many
+    with pytest.raises(openai.BadRequestError, match="999999 is no token"):
+        client.completions.create(model="story", prompt=[999999])
+    with pytest.raises(openai.BadRequestError, match="a prompt has 100 tokens"):
+        client.completions.create(model="story", prompt=[5] * 100)
+
+
+def test_echo_has_the_log_probabilities_of_the_prompt(client, generator):
+    found = client.completions.create(model="story", prompt=[PROMPT, ""], echo=True, logprobs=0, **SAMPLED)
+    first, second = (one.logprobs for one in found.choices)
+    [expected] = generator.score([PROMPT])
+    size = len(PROMPT)
+    assert first.tokens[:size] == list(PROMPT)
+    assert first.token_logprobs[:size] == pytest.approx(expected.token_log_probs[:-1], abs=1e-5)
+    for one in found.choices:
+        assert "".join(one.logprobs.tokens) == one.text
+        assert one.logprobs.text_offset == [0, *accumulate(map(len, one.logprobs.tokens))][:-1]
+    assert len(second.tokens) == len(second.token_logprobs) == len(found.choices[1].text)

@@ -499,3 +499,33 @@ def test_stream_that_starts_again_repeats_nothing(characters):
 def test_invalid_streams_say_what_is_wrong(characters, prompts, options, message):
     with pytest.raises((ConfigError, TypeError), match=message):
         asyncio.run(read_pieces(generator(characters), prompts, **options))
+
+
+def test_prompts_that_were_read_have_the_same_completions(tokenizer):
+    model = generator(tokenizer)
+    options = {"num_samples": 2, "max_new_tokens": 9}
+    expected = model.generate_n_best(PROMPTS, CHANCE, **options)
+    ids = [tokenizer.source.encode(prompt) for prompt in PROMPTS]
+    for given in (PROMPTS, ids):
+        read = [model.read_prompt(one) for one in given]
+        found = asyncio.run(model.generate_n_best_async(read, CHANCE, **options))
+        assert [[one.text for one in row] for row in found] == [[one.text for one in row] for row in expected]
+        pieces = asyncio.run(read_pieces(model, read, **options))
+        assert [one.completion for one in pieces if one.completion is not None and one.number == 3] == [found[1][1]]
+
+
+def test_prompts_are_scored_as_texts_are(tokenizer):
+    model = generator(tokenizer)
+    scored = asyncio.run(model.score_prompts_async([model.read_prompt(one) for one in PROMPTS]))
+    for prompt, log_probs in zip(PROMPTS, scored, strict=True):
+        ids = tokenizer.source.encode(prompt)
+        assert len(log_probs) == len(ids)
+        if ids and len(ids) < CONTEXT:
+            [expected] = model.score([prompt])
+            assert log_probs == pytest.approx(expected.token_log_probs[:-1], abs=1e-5)
+
+
+def test_texts_and_read_prompts_do_not_mix(characters):
+    model = generator(characters)
+    with pytest.raises(TypeError, match="Give all in one form"):
+        asyncio.run(model.generate_n_best_async(["a", model.read_prompt("a")]))

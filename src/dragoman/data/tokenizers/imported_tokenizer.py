@@ -18,7 +18,7 @@ from dragoman.data.tokenizers.offsets import Span
 from dragoman.data.tokenizers.sentencepiece_library import SentencePieceLibrary
 from dragoman.data.tokenizers.token_library import TokenLibrary, check_size, library_errors
 from dragoman.data.tokenizers.tokenizers_library import TokenizersLibrary
-from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK
+from dragoman.data.tokenizers.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, unknown_id
 from dragoman.errors import ConfigError, DataError
 
 ADDED: Final = -1
@@ -114,6 +114,19 @@ class ImportedTokenizer:
         """Return the ids of many texts, in order, computed on all cores."""
         ours = self._our_ids
         return [[ours[index] for index in row] for row in self.library.encode_batch(list(map(self.normalize, texts)))]
+
+    def read_ids(self, ids: Iterable[int]) -> list[int]:
+        """Return our ids of ids of the other program. Raises DataError if one is not in the vocabulary."""
+        found = []
+        for index in ids:
+            if index not in self._ids_by_foreign:
+                raise unknown_id(index)
+            found.append(self._ids_by_foreign[index])
+        return found
+
+    @cached_property
+    def _ids_by_foreign(self) -> dict[int, int]:
+        return {foreign: index for index, foreign in enumerate(self.order) if foreign != ADDED}
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
         """Return the ids and the span of the original text of each id, without the white space around a word."""

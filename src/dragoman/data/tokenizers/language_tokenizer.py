@@ -60,6 +60,12 @@ class LanguageTokenizer(Protocol):
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many texts, in order, computed on all cores."""
 
+    def read_ids(self, ids: Iterable[int]) -> list[int]:
+        """Return our ids of given ids: for an imported tokenizer, those of the other program, otherwise the same.
+
+        Raises DataError if one is not in the vocabulary.
+        """
+
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
         """Return the ids and the span of the original text, before normalization, of each id.
 

@@ -19,6 +19,7 @@ from dragoman.data.tokenizers.vocabulary import (
     WordModel,
     build_hf_tokenizer,
     byte_token_ids,
+    unknown_id,
 )
 
 
@@ -97,6 +98,14 @@ class SubwordTokenizer:
     def encode_word(self, unit: str) -> list[int]:
         """Return the ids of a pre-tokenized unit with escaped spaces, such as `▁dog`, or of a part of one."""
         return [token.id for token in self._hf_tokenizer.model.tokenize(unit)]
+
+    def read_ids(self, ids: Iterable[int]) -> list[int]:
+        """Return the same ids. Raises DataError if one is not in the vocabulary."""
+        found = list(ids)
+        for index in found:
+            if not 0 <= index < len(self):
+                raise unknown_id(index)
+        return found
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
         """Return the ids and the span of the original text, before normalization, of each id.

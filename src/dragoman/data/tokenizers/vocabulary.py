@@ -7,6 +7,7 @@ import tokenizers
 from tokenizers import Regex, models, pre_tokenizers
 
 from dragoman.data.tokenizers.normalization import TextNormalizer
+from dragoman.errors import DataError, shorten
 
 PAD = 0
 UNK = 1
@@ -49,6 +50,11 @@ class WordModel:
 
 
 SubwordModel = BpeModel | UnigramModel | WordModel
+
+
+def unknown_id(index: int) -> DataError:
+    """Return the error of an id that is not in a vocabulary."""
+    return DataError(f"{shorten(index)} is no token of the vocabulary. Give ids of the tokenizer of this model.")
 
 
 def byte_token_ids(vocab: tuple[str, ...]) -> range:

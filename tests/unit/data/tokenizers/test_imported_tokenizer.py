@@ -211,3 +211,15 @@ def test_trained_tokenizers_keep_their_file(tmp_path: Path) -> None:
     tokenizer = Tokenizer.load(tmp_path / "one.json")
     tokenizer.save(tmp_path / "two.json")
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_ids_of_the_other_program_are_read() -> None:
+    side, judge = imported_sentencepiece("sp_bytes", shift=7), processor("sp_bytes")
+    text = "The dog doesn't see 日本 Größe."
+    pieces = judge.encode(text)
+    theirs = [judge.get_piece_size() + 7 - index for index in pieces]
+    assert side.read_ids(theirs) == side.encode(text) != theirs
+    assert side.read_ids([judge.get_piece_size() + 7 - judge.bos_id()]) == [BOS]
+    for index in (0, 1_000_000):
+        with pytest.raises(DataError, match=f"{index} is no token"):
+            side.read_ids([index])

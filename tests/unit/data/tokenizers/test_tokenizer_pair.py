@@ -300,3 +300,12 @@ def test_units_that_the_vocabulary_lacks_are_found(config, expected):
     side = Tokenizer.train_on_texts(lambda: ["two dogs and a cat", "a cat a cat"], config).source
     for text, units in (("a cat", []), ("", []), ("a 猫a zz 猫a", expected)):
         assert side.missing_units(text, side.encode(text)) == units
+
+
+def test_own_ids_are_read_as_they_are() -> None:
+    side = Tokenizer.train_on_texts(lambda: ["two dogs"], CharacterConfig()).source
+    ids = side.encode("two dogs")
+    assert side.read_ids(ids) == ids
+    for index in (-1, len(side)):
+        with pytest.raises(DataError, match=f"{index} is no token"):
+            side.read_ids([index])

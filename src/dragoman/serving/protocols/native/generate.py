@@ -12,7 +12,7 @@ from dragoman.inference import Generator
 from dragoman.inference.generator import GenerationOptions
 from dragoman.serving.errors import RequestError, invalid
 from dragoman.serving.event_stream import EVENT_STREAM, EventStream, event
-from dragoman.serving.generation import GenerationTask
+from dragoman.serving.generation import GenerationTask, read_prompts
 from dragoman.serving.http_requests import body_schema, json_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, error_answer, native_router, one_or_more
 from dragoman.serving.server import ServerDep
@@ -99,11 +99,12 @@ async def generate(request: Request, server: ServerDep, client: ClientDep) -> di
     """Complete a prompt, or each of a list."""
     body = await read_body(request, GenerateBody)
     served, generator = server.store.get(body.model, Generator, verb="generate text")
-    prompts, options = one_or_more(body.prompts), body.sampling()
-    if not prompts:
+    given = one_or_more(body.prompts)
+    if not given:
         raise invalid("Invalid request: prompts is an empty list", "prompts")
+    prompts = await read_prompts(server, generator, given, name="prompts")
     task = GenerationTask(
-        server, client, served.name, generator, prompts, body.num_samples, options, ("prompts", "max_new_tokens")
+        server, client, served.name, generator, prompts, body.num_samples, body.sampling(), "max_new_tokens"
     )
     if body.stream:
         return await EventStream.begin(_events(task), timeout=server.config.limits.timeout, render_error=_error_event)

@@ -5,9 +5,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple, final
 
-from dragoman.inference import Completion, CompletionPiece
+from dragoman.inference import Completion, CompletionPiece, Generator
+from dragoman.inference.completion_result import token_texts
+from dragoman.inference.prompts import Prompt
 from dragoman.serving.protocols.openai.generation_answers import (
     AnswerMessage,
     ChatChoice,
@@ -26,10 +29,10 @@ from dragoman.serving.protocols.openai.generation_answers import (
 
 
 class _Token(NamedTuple):
-    """Generated token: its text, its log-probability, and the character at which it begins."""
+    """Text of a token, its log-probability, and the character at which it begins."""
 
     text: str
-    log_prob: float
+    log_prob: float | None
     begin: int
 
 
@@ -68,18 +71,49 @@ def count_tokens(completions: Sequence[Completion], *, num_samples: int) -> Usag
     return Usage(prompt_tokens=prompts, completion_tokens=generated, total_tokens=prompts + generated)
 
 
+class _EchoedPrompt(NamedTuple):
+    """Prompt that is returned before its completions."""
+
+    text: str = ""
+    tokens: tuple[str, ...] = ()
+    """Text of each token, where log-probabilities are returned."""
+    log_probs: tuple[float | None, ...] = ()
+
+
 @final
 class TextAnswer:
     """Answer of `/v1/completions`."""
 
-    def __init__(self, model: str, *, echo: Sequence[str] | None, num_samples: int, logprobs: bool) -> None:
-        """`echo` are the prompts to return, in the form in which the model reads them."""
+    def __init__(
+        self,
+        model: str,
+        generator: Generator,
+        prompts: Sequence[Prompt],
+        *,
+        num_samples: int,
+        echo: bool,
+        logprobs: bool,
+    ) -> None:
+        """With `echo`, completions follow their prompts, each of which has `num_samples` of them."""
         self._head: dict[str, Any] = _head("cmpl", model)
-        self._echo = echo
+        self._generator = generator
+        self._prompts = prompts
         self._num_samples = num_samples
         self._logprobs = logprobs
+        self._before = [_EchoedPrompt(one.text if echo else "") for one in prompts]
+        self._echo = echo
         self._tokens = _TokenReader()
         self._begun: set[int] = set()
+
+    async def prepare(self) -> None:
+        """Score the prompts where log-probabilities of them are returned. Raises ConfigError if the model cannot."""
+        if not self._echo or not self._logprobs:
+            return
+        rows = await self._generator.score_prompts_async(self._prompts)
+        for number, (prompt, row) in enumerate(zip(self._prompts, rows, strict=True)):
+            tokens = token_texts(self._generator.tokenizer.source, prompt.context)
+            first: list[None] = [None] * (len(tokens) - len(row))
+            self._before[number] = _EchoedPrompt(prompt.text, tokens, (*first, *row))
 
     def whole(self, completions: Sequence[Completion], usage: Usage) -> TextCompletion:
         """Return the answer."""
@@ -87,7 +121,7 @@ class TextAnswer:
         return TextCompletion(**self._head, choices=choices, usage=usage)
 
     def chunks(self, piece: CompletionPiece) -> Iterator[TextCompletion]:
-        """Yield what is sent of a piece."""
+        """Yield the chunk of a piece."""
         for choice in self._choices(piece):
             yield TextCompletion(**self._head, choices=[choice])
 
@@ -96,15 +130,21 @@ class TextAnswer:
         return TextCompletion(**self._head, choices=[], usage=usage)
 
     def _choices(self, piece: CompletionPiece) -> Iterator[CompletionChoice]:
-        before = "" if self._echo is None else self._echo[piece.number // self._num_samples]
-        tokens = self._tokens.read(piece)
+        before = self._before[piece.number // self._num_samples]
+        tokens = [
+            _Token(text, log_prob, len(before.text) + begin) for text, log_prob, begin in self._tokens.read(piece)
+        ]
+        text = piece.text
+        if piece.number not in self._begun:
+            self._begun.add(piece.number)
+            text = before.text + text
+            begins = accumulate(map(len, before.tokens), initial=0)
+            tokens = [*map(_Token, before.tokens, before.log_probs, begins), *tokens]
         logprobs = CompletionLogprobs(
             tokens=[one.text for one in tokens],
             token_logprobs=[one.log_prob for one in tokens],
-            text_offset=[len(before) + one.begin for one in tokens],
+            text_offset=[one.begin for one in tokens],
         )
-        text = piece.text if piece.number in self._begun else before + piece.text
-        self._begun.add(piece.number)
         yield CompletionChoice(
             index=piece.number,
             text=text,
@@ -137,7 +177,7 @@ class ChatAnswer:
         return ChatCompletion(**self._head, choices=choices, usage=usage)
 
     def chunks(self, piece: CompletionPiece) -> Iterator[ChatChunk]:
-        """Yield what is sent of a piece: who speaks, what is said, and why it ends."""
+        """Yield the chunks of a piece: the role before the first one, the text, and the reason of the end."""
         if piece.number not in self._begun:
             self._begun.add(piece.number)
             yield self._chunk(piece.number, ChatDelta(role="assistant", content=""))

@@ -4,13 +4,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import Request
 from pydantic import BaseModel
 
 from dragoman.inference import Completion, Generator, Translator
 from dragoman.serving.errors import invalid
 from dragoman.serving.event_stream import EVENT_STREAM, EventStream, event
-from dragoman.serving.generation import GenerationTask
+from dragoman.serving.generation import GenerationTask, read_prompts
 from dragoman.serving.http_requests import body_schema, json_schema, read_body
 from dragoman.serving.protocols.openai.build_answers import ChatAnswer, TextAnswer, count_tokens
 from dragoman.serving.protocols.openai.generation_answers import ChatChunk, ChatCompletion, TextCompletion
@@ -40,23 +40,19 @@ def _streams(chunk: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     responses=_streams(TextCompletion),
     openapi_extra=body_schema(CompletionBody, form=False),
 )
-async def completions(request: Request, server: ServerDep) -> TextCompletion | Response:
+async def completions(request: Request, server: ServerDep) -> Any:
     """Continue prompts."""
     client = client_of(request, server)
     body = await read_body(request, CompletionBody)
-    if not body.prompts:
-        raise invalid("Invalid request: prompt is an empty list", "prompt")
     served, generator = _find_generator(server, body.model)
     limit = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
     options = body.sampling_options(limit, body.stop_strings)
-    task = GenerationTask(server, client, served.name, generator, body.prompts, body.n, options)
-    normalize = generator.tokenizer.source.normalize
-    echo = [normalize(one) for one in body.prompts] if body.echo else None
-    answer = TextAnswer(served.name, echo=echo, num_samples=body.n, logprobs=body.logprobs is not None)
-    if body.stream:
-        return await _begin_stream(answer, task, body)
-    found = await task.run()
-    return answer.whole(found, count_tokens(found, num_samples=body.n))
+    prompts = await read_prompts(server, generator, body.prompts)
+    answer = TextAnswer(
+        served.name, generator, prompts, num_samples=body.n, echo=body.echo, logprobs=body.logprobs is not None
+    )
+    task = GenerationTask(server, client, served.name, generator, prompts, body.n, options, prepare=answer.prepare)
+    return await _respond(answer, task, body)
 
 
 @router.post(
@@ -65,7 +61,7 @@ async def completions(request: Request, server: ServerDep) -> TextCompletion | R
     responses=_streams(ChatChunk),
     openapi_extra=body_schema(ChatBody, form=False),
 )
-async def chat_completions(request: Request, server: ServerDep) -> ChatCompletion | Response:
+async def chat_completions(request: Request, server: ServerDep) -> Any:
     """Answer a conversation, by the chat template of the model."""
     client = client_of(request, server)
     body = await read_body(request, ChatBody)
@@ -76,12 +72,10 @@ async def chat_completions(request: Request, server: ServerDep) -> ChatCompletio
     prompt = generator.chat_prompt([message.read() for message in body.messages])
     limit = server.config.limits.max_new_tokens if body.token_limit is None else body.token_limit
     options = body.sampling_options(limit, [*generator.chat_stop, *body.stop_strings])
-    task = GenerationTask(server, client, served.name, generator, [prompt], body.n, options)
+    prompts = await read_prompts(server, generator, [prompt])
+    task = GenerationTask(server, client, served.name, generator, prompts, body.n, options)
     answer = ChatAnswer(served.name, logprobs=body.logprobs)
-    if body.stream:
-        return await _begin_stream(answer, task, body)
-    found = await task.run()
-    return answer.whole(found, count_tokens(found, num_samples=body.n))
+    return await _respond(answer, task, body)
 
 
 def _find_generator(server: Server, name: str | None) -> tuple[ServedModel, Generator]:
@@ -98,7 +92,11 @@ def _find_generator(server: Server, name: str | None) -> tuple[ServedModel, Gene
     return server.store.get(name, Generator, verb="generate text")
 
 
-async def _begin_stream(answer: TextAnswer | ChatAnswer, task: GenerationTask, body: GenerationBody) -> Response:
+async def _respond(answer: TextAnswer | ChatAnswer, task: GenerationTask, body: GenerationBody) -> Any:
+    """Return a whole answer, or begin a stream of its pieces."""
+    if not body.stream:
+        found = await task.run()
+        return answer.whole(found, count_tokens(found, num_samples=body.n))
     return await EventStream.begin(
         _events(answer, task, include_usage=body.include_usage),
         timeout=task.server.config.limits.timeout,

@@ -16,10 +16,10 @@ class Usage(BaseModel):
 
 
 class CompletionLogprobs(BaseModel):
-    """Generated tokens with their log-probabilities."""
+    """Tokens with their log-probabilities: those generated, and with `echo` those of the prompt before them."""
 
     tokens: list[str]
-    token_logprobs: list[float]
+    token_logprobs: list[float | None] = Field(description="null for a first token with nothing before it")
     top_logprobs: None = None
     text_offset: list[int] = Field(description="character at which each token begins in the text")
 
@@ -89,7 +89,7 @@ class ChatCompletion(BaseModel):
 
 
 class ChatDelta(BaseModel):
-    """What a piece adds to an answer."""
+    """Text that a piece adds to an answer."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None

@@ -20,6 +20,8 @@ Default = Annotated[None, only("auto", "default"), WithJsonSchema({"enum": ["aut
 PlainText = Annotated[None, only({"type": "text"}), WithJsonSchema({"enum": [{"type": "text"}, None]})]
 TextOnly = Annotated[None, only(["text"]), WithJsonSchema({"enum": [["text"], None]})]
 No = Annotated[None, only(False), WithJsonSchema({"enum": [False, None]})]
+TokenIds = Annotated[list[Annotated[int, Field(strict=True, ge=0, lt=2**31)]], Field(min_length=1)]
+Texts = Annotated[list[str], Field(min_length=1)]
 StopStrings = Annotated[list[str], Field(max_length=MAX_STOP_STRINGS)]
 
 
@@ -62,7 +64,7 @@ class GenerationBody(BaseModel, extra="forbid"):
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream ends with the counts of tokens."""
+        """True if a stream ends with the counts of tokens."""
         return self.stream_options is not None and self.stream_options.include_usage
 
     @property
@@ -90,7 +92,9 @@ class GenerationBody(BaseModel, extra="forbid"):
 class CompletionBody(GenerationBody):
     """Prompts to continue."""
 
-    prompt: str | list[str] = Field(default="", examples=["Two dogs"])
+    prompt: str | TokenIds | Texts | Annotated[list[TokenIds], Field(min_length=1)] = Field(
+        default="", examples=["Two dogs"], description="texts, or token ids of the tokenizer without a begin symbol"
+    )
     max_tokens: int | None = Field(default=None, ge=1, description=f"default: {DEFAULT_MAX_TOKENS}")
     logprobs: int | None = Field(
         default=None, ge=0, le=0, description="0: the log-probabilities of the generated tokens"
@@ -106,9 +110,12 @@ class CompletionBody(GenerationBody):
         return self
 
     @property
-    def prompts(self) -> list[str]:
+    def prompts(self) -> Sequence[str | Sequence[int]]:
         """All prompts."""
-        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        ids = [one for one in self.prompt if isinstance(one, int)]
+        return [ids] if ids else [one for one in self.prompt if not isinstance(one, int)]
 
 
 class TextPart(BaseModel, extra="forbid"):

@@ -11,7 +11,7 @@ from dragoman.serving.http_requests import ProtocolRouter, error_responses, prot
 from dragoman.serving.server import Server
 
 _SCHEME = "bearer "
-_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
+_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
 
 class ErrorObject(BaseModel):
@@ -32,9 +32,11 @@ class ErrorAnswer(BaseModel):
 def error_answer(error: RequestError) -> ErrorAnswer:
     """Return the error object of an error."""
     kind = "server_error" if error.status >= 500 else "invalid_request_error"
-    code = "insufficient_quota" if isinstance(error, QuotaExceededError) else _CODES.get(error.status)
-    if error.status == 404 and error.parameter != "model":
-        code = None
+    code = _CODES.get(error.status)
+    if isinstance(error, QuotaExceededError):
+        code = "insufficient_quota"
+    elif error.status == 404 and error.parameter == "model":
+        code = "model_not_found"
     return ErrorAnswer(error=ErrorObject(message=error.message, type=kind, param=error.parameter, code=code))
 
 
@@ -44,9 +46,8 @@ def _render(error: RequestError) -> JSONResponse:
 
 def openai_router() -> ProtocolRouter:
     """Return a router of this interface."""
-    return protocol_router(
-        _render, prefix="/v1", addresses=("/v1/",), tags=["OpenAI"], responses=error_responses(ErrorAnswer)
-    )
+    errors = error_responses(ErrorAnswer)
+    return protocol_router(_render, prefix="/v1", addresses=("/v1/",), tags=["OpenAI"], responses=errors)
 
 
 def client_of(request: Request, server: Server) -> Client:
