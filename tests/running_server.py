@@ -41,6 +41,12 @@ class RunningServer:
             with error:
                 return error.code, json.load(error)
 
+    def metrics(self) -> dict[str, float]:
+        """Return the values of all metrics by name and labels."""
+        with urlopen(self.url + "/metrics", timeout=60) as response:
+            lines = response.read().decode().splitlines()
+        return {name: float(value) for name, value in (one.rsplit(" ", 1) for one in lines if not one.startswith("#"))}
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, and return the exit code."""
         self.process.send_signal(number)

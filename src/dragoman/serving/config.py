@@ -41,7 +41,9 @@ class LimitsConfig(Config):
     )
     max_body: int = Field(default=2 * MIB, ge=KIB, description="bytes of the body of a request without a file")
     max_file: int = Field(default=20 * MIB, ge=KIB, description="bytes of a file to translate")
-    body_timeout: float = Field(default=30.0, gt=0, description="seconds in which the body of a request has to arrive")
+    body_timeout: float = Field(
+        default=30.0, gt=0, description="seconds in which the headers of a request have to arrive, and then its body"
+    )
     timeout: float = Field(
         default=120.0, gt=0, description="seconds after which a request that is not answered gets status 503"
     )

@@ -3,6 +3,8 @@
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -11,6 +13,7 @@ from dragoman.errors import RunError
 from dragoman.inference.backends.cpu_backend import THREADS
 from dragoman.serving.app import build_app, configure_logging
 from dragoman.serving.config import ServerConfig
+from dragoman.serving.http_connection import BoundedConnection
 
 
 def run_server(config: ServerConfig, on_ready: Callable[[str], None]) -> None:
@@ -28,8 +31,11 @@ def run_server(config: ServerConfig, on_ready: Callable[[str], None]) -> None:
 
 def _serve(app: FastAPI, config: ServerConfig, listening: socket.socket, on_ready: Callable[[str], None]) -> None:
     """Answer requests to an open port."""
+    connection: Any = partial(BoundedConnection, head_timeout=config.limits.body_timeout)
     settings = uvicorn.Config(
         app,
+        http=connection,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
