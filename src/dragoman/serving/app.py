@@ -19,6 +19,7 @@ from dragoman.serving.config import ServerConfig
 from dragoman.serving.protocols import deepl, immersive_translate, libretranslate, native, openai
 from dragoman.serving.request_log import RequestLog
 from dragoman.serving.server import Server, ServerDep
+from dragoman.serving.web_page import router as web_page_router
 
 ROUTERS = (libretranslate.router, deepl.router, immersive_translate.router, *openai.ROUTERS, *native.ROUTERS)
 
@@ -58,6 +59,7 @@ def build_app(config: ServerConfig) -> FastAPI:
     app.state.server = server
     for router in ROUTERS:
         app.include_router(router)
+    app.include_router(web_page_router)
     _add_operation_routes(app)
     add_api_page(app)
     if config.cors_origins:

@@ -1,0 +1,228 @@
+// The tab "Translate": the translation of what is typed, sentence by sentence, and other translations of a sentence.
+
+import { detect, post } from "./api.js";
+import { $, arrowKeys, element, latest, percent, seconds } from "./dom.js";
+import { LanguageChoice } from "./languages.js";
+import { newWords, sentencesOf, withWords } from "./texts.js";
+import { closePopover, markSource, openPopover } from "./word_popover.js";
+
+const DELAY = 220; // milliseconds without typing before a request
+const SEARCH = { n_best: 4, beam_size: 5, split_sentences: false };
+const DOUBTFUL = 0.5; // words below this probability are underlined
+const LONG = 220; // characters from which the text is smaller
+const KEPT = 2000; // sentences whose translations are remembered
+
+const NONE = [{ text: "", words: [] }]; // translations of white space
+let choice = null;
+let sentences = [];
+let active = null;
+let limit = 0;
+const remembered = new Map(); // translations by languages, model and sentence
+const source = $("source");
+const output = $("translation");
+const pane = $("output-pane");
+const run = latest({
+  delay: DELAY,
+  error: $("translate-error"),
+  onBusy: (isBusy) => pane.setAttribute("aria-busy", isBusy),
+});
+
+export function startTranslate({ languages, models, settings }) {
+  limit = settings.charLimit;
+  const onChange = () => update({ soon: true });
+  const onSwap = () => {
+    source.value = translation() || source.value;
+    onChange();
+  };
+  choice = new LanguageChoice($("translate-languages"), { languages, models, onChange, onSwap });
+  source.addEventListener("input", () => update());
+  $("clear").addEventListener("click", () => {
+    source.value = "";
+    update({ soon: true });
+    source.focus();
+  });
+  $("copy").addEventListener("click", copy);
+  $("shade").addEventListener("change", shade);
+  output.addEventListener("click", (event) => getSelection().isCollapsed && open(event.target));
+  output.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      open(event.target);
+    }
+  });
+  arrowKeys(output, () => [...output.querySelectorAll("[role=button]")]);
+  shade();
+  update({ soon: true });
+}
+
+export const sentenceInUse = () => active?.source;
+const translation = () => sentences.map((one) => one.current.text + one.space).join("");
+
+function update(options) {
+  const text = source.value;
+  closePopover();
+  markSource(text);
+  $("clear").hidden = !text;
+  const count = text.length.toLocaleString("en");
+  const most = text.length > limit / 2 ? ` of ${limit.toLocaleString("en")}` : "";
+  $("characters").textContent = text && `${count}${most} characters`;
+  document.querySelector(".panes").classList.toggle("long", text.length > LONG);
+  if (text.trim()) return run((signal) => translate(text, signal), options);
+  run.stop();
+  choice.showDetected(null);
+  show([]);
+  return undefined;
+}
+
+async function translate(text, signal) {
+  const since = performance.now();
+  if (!choice.source) choice.showDetected((await detect(text, signal))[0]?.language ?? null);
+  const languages = { source: choice.known, target: choice.target, model: choice.model };
+  const cut = sentencesOf(text, languages.source);
+  const isAsked = await translateNew(
+    cut.map((one) => one.text),
+    languages,
+    signal,
+  );
+  let start = 0;
+  const found = cut.map(({ text: own, space }, at) => {
+    const options = remembered.get(keyOf(own, languages)) ?? NONE;
+    const before = sentences[at];
+    const isSame = before?.source === own && before.options === options; // keep what was chosen
+    const current = isSame ? before.current : options[0];
+    const made = { source: own, space, start, options, current, languages };
+    start += own.length + space.length;
+    return made;
+  });
+  show(found, isAsked ? seconds(since) : "");
+}
+
+// Remember the translations of those sentences whose translations are not known. Returns whether there were any.
+async function translateNew(all, languages, signal) {
+  const texts = [...new Set(all)].filter((one) => one && !remembered.has(keyOf(one, languages)));
+  if (!texts.length) return false;
+  const { results } = await post("api/translate", { texts, ...languages, ...SEARCH }, signal);
+  results.forEach(({ translations }, at) => {
+    const options = translations.map((one) => withWords(one, languages.target));
+    remembered.set(keyOf(texts[at], languages), options);
+  });
+  for (const key of remembered.keys()) if (remembered.size > KEPT) remembered.delete(key);
+  return true;
+}
+
+const keyOf = (text, languages) => JSON.stringify([languages, text]);
+
+function show(found, time = "") {
+  sentences = found;
+  active = found.length ? (found.find((one) => one.source === active?.source) ?? found.at(-1)) : null;
+  draw();
+  const isCut = found.some((one) => one.current.truncated);
+  $("translate-status").textContent = isCut ? "The translation reached the length limit and was cut off." : time;
+  $("copy").hidden = $("shade-label").hidden = !found.length;
+  $("translate-hint").hidden = found.length > 0;
+}
+
+// Draw the words; those of `changed`, a sentence, that are not in its translation `before` are shown as new.
+function draw(changed = null, before = null) {
+  const target = choice.target;
+  output.lang = target;
+  source.lang = choice.known ?? "";
+  output.replaceChildren(
+    ...sentences.flatMap((sentence) => {
+      const fresh = sentence === changed ? newWords(before, sentence.current) : new Set();
+      return [...drawSentence(sentence, fresh), sentence.space];
+    }),
+  );
+  output.querySelector("[role=button]")?.setAttribute("tabindex", "0");
+  if ($("translation-text").textContent !== translation()) $("translation-text").textContent = translation();
+  $("translation-text").lang = target;
+  drawOthers();
+}
+
+function* drawSentence(sentence, fresh) {
+  const { text, words } = sentence.current;
+  let end = 0;
+  for (const word of words) {
+    if (word.start > end) yield text.slice(end, word.start);
+    end = word.end;
+    const share = word.logProb === null ? null : Math.exp(word.logProb);
+    const kinds = [share !== null && share < DOUBTFUL && "doubtful", fresh.has(word) && "changed"]
+      .filter(Boolean)
+      .join(" ");
+    const made = element("span", {
+      role: "button",
+      tabindex: -1,
+      "aria-haspopup": "dialog",
+      "aria-expanded": "false",
+      class: kinds || null,
+      text: text.slice(word.start, end),
+      title: share === null ? null : `Probability ${percent(share)}`,
+      "--doubt-share": share === null ? 0 : (1 - share).toFixed(3),
+    });
+    made.chosen = { sentence, word };
+    yield made;
+  }
+  if (end < text.length) yield text.slice(end);
+}
+
+function drawOthers() {
+  const others = (active?.options ?? []).filter((one) => one !== active.current);
+  $("others").hidden = !others.length;
+  $("others-of").textContent = sentences.length > 1 && active ? `of “${active.source.trim()}”` : "";
+  $("others-list").replaceChildren(
+    ...others.map((one) => {
+      const fresh = newWords(active.current, one);
+      const parts = [];
+      let end = 0;
+      for (const word of one.words) {
+        const shown = one.text.slice(word.start, word.end);
+        parts.push(one.text.slice(end, word.start), fresh.has(word) ? element("strong", { text: shown }) : shown);
+        end = word.end;
+      }
+      const text = element("span", { dir: "auto", lang: active.languages.target }, ...parts, one.text.slice(end));
+      return element("li", {}, element("button", { type: "button", onclick: () => use(active, one) }, text));
+    }),
+  );
+}
+
+// Replace the translation of a sentence by another one, and show where they differ.
+function use(sentence, option) {
+  const before = sentence.current;
+  sentence.current = option;
+  active = sentence;
+  draw(sentence, before);
+  (output.querySelector(".changed") ?? output.querySelector("[role=button]"))?.focus({ preventScroll: true });
+}
+
+function open(word) {
+  if (!word.chosen) return;
+  const { sentence } = word.chosen;
+  if (active !== sentence) {
+    active = sentence;
+    drawOthers();
+  }
+  output.querySelectorAll("[tabindex='0']").forEach((one) => {
+    one.tabIndex = -1;
+  });
+  word.tabIndex = 0;
+  openPopover({ ...word.chosen, anchor: word, pane, text: source.value, onUse: (option) => use(sentence, option) });
+}
+
+function shade() {
+  pane.classList.toggle("shaded", $("shade").checked);
+}
+
+async function copy() {
+  try {
+    await navigator.clipboard.writeText(translation());
+  } catch {
+    // without HTTPS there is no clipboard: mark the text for the user
+    getSelection().selectAllChildren(output);
+    $("copy").textContent = "Marked";
+    return;
+  }
+  $("copy").textContent = "Copied";
+  setTimeout(() => {
+    $("copy").textContent = "Copy";
+  }, 1500);
+}

@@ -1,0 +1,149 @@
+"""The tab "Translate": typing, words, alternatives and the keyboard."""
+
+import math
+import re
+
+import pytest
+
+api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytestmark = pytest.mark.slow
+
+PAIR = {"source": "en", "target": "de"}
+MARKS = "all => all.map((one) => [one.textContent, Number(one.style.getPropertyValue('--weight'))])"
+SHARES = "all => all.map((one) => 1 - one.style.getPropertyValue('--doubt-share'))"
+FAINT = 0.03
+"""Attention below which a word is not marked."""
+TEXT = "the small cat sleeps in the house"
+TRANSLATION = "die kleine Katze schläft in dem Haus"
+
+
+def words(page):
+    return page.locator("#translation [role=button]")
+
+
+def translated(page, text=TEXT):
+    """Type a text, and wait for its translation."""
+    page.locator("#source").press_sequentially(text)
+    words(page).first.wait_for()
+    return page.locator("#translation").text_content()
+
+
+def test_translation_appears_while_typing(open_page, page_server):
+    page = open_page()
+    assert translated(page) == TRANSLATION
+    _, answer = page_server.post("/api/translate", {"texts": TEXT, **PAIR})
+    assert answer["results"][0]["translations"][0]["text"] == TRANSLATION
+    assert page.locator("#translation-text").text_content() == TRANSLATION  # for screen readers
+    assert page.locator("#translation").get_attribute("lang") == "de"
+    page.get_by_role("button", name="Clear").click()
+    assert words(page).count() == 0
+
+
+def test_sentences_are_translated_once(open_page):
+    page = open_page()
+    bodies = []
+    page.on("request", lambda one: bodies.append(one.post_data_json) if "api/translate" in one.url else None)
+    first, second = "the small cat sleeps", "a man sees two dogs"
+    page.fill("#source", first)
+    words(page).first.wait_for()
+    page.fill("#source", f"{first}\n\n  {second}\n")
+    api.expect(page.locator("#translation")).to_contain_text("Hunde")
+    assert [body["texts"] for body in bodies] == [[first], [second]]
+    assert re.fullmatch(r"\S.*\S\n\n  \S.*\S\n", page.locator("#translation").text_content())
+
+
+def test_overtaken_request_is_aborted(open_page):
+    page = open_page()
+    held, aborted = [], []
+    page.on("requestfailed", lambda one: aborted.append(one.post_data_json["texts"]))
+    page.route("**/api/translate", lambda route: held.append(route) if not held else route.continue_())
+    page.fill("#source", "two dogs play")
+    api.expect(page.locator("#output-pane")).to_have_attribute("aria-busy", "true")
+    while not held:
+        page.wait_for_timeout(10)
+    page.fill("#source", TEXT)
+    words(page).first.wait_for()
+    assert aborted == [["two dogs play"]]
+    assert page.locator("#translation").text_content() == TRANSLATION
+    assert page.locator("#translate-error").text_content() == ""
+
+
+def test_word_shows_what_it_attended_to(open_page, page_server):
+    page = open_page()
+    translated(page)
+    page.get_by_role("button", name="Katze", exact=True).click()
+    page.wait_for_selector(".attended b")
+    _, explained = page_server.post("/api/explain", {"text": TEXT, "translation": TRANSLATION, **PAIR})
+    names = explained["source_words"]
+    row = explained["attention"][[one["text"] for one in explained["target_words"]].index("Katze")]
+    assert page.locator(".attended b").first.text_content() == names[row.index(max(row))]
+    expected = {name: weight**0.5 for name, weight in zip(names, row, strict=True) if weight >= FAINT}
+    assert dict(page.eval_on_selector_all("#mirror mark", MARKS)) == pytest.approx(expected, abs=1e-3)
+    assert page.locator("#mirror").text_content().startswith(TEXT)
+    page.keyboard.press("Escape")
+    assert page.locator("#mirror mark").count() == 0
+
+
+def test_picked_continuation_replaces_the_translation(open_page):
+    page = open_page()
+    translated(page)
+    page.get_by_role("button", name="Katze", exact=True).click()
+    other = page.locator(".popover li button:not([aria-current])").first
+    next_word = other.locator("strong").text_content()
+    other.click()
+    shown = page.locator("#translation").text_content()
+    assert shown.startswith(f"die kleine {next_word}")
+    assert shown != TRANSLATION
+    assert page.locator("#translation .changed").count() > 0
+    page.locator("#others-list button", has_text=TRANSLATION).click()
+    assert page.locator("#translation").text_content() == TRANSLATION
+
+
+def test_uncertain_words_are_shaded(open_page, page_server):
+    page = open_page()
+    translated(page)
+    _, answer = page_server.post("/api/translate", {"texts": TEXT, **PAIR, "beam_size": 5})
+    expected = sum(answer["results"][0]["translations"][0]["token_log_probs"][:-1])
+    shares = page.eval_on_selector_all("#translation [role=button]", SHARES)
+    assert sum(map(math.log, shares)) == pytest.approx(expected, abs=0.01)
+    shaded = "getComputedStyle(document.querySelector('#translation [role=button]')).backgroundColor"
+    before = page.evaluate(shaded)
+    page.get_by_label("Mark uncertain words").uncheck()
+    assert page.evaluate(shaded) != before
+
+
+def test_keyboard_alone_picks_a_continuation(open_page):
+    page = open_page()
+    page.keyboard.press("Tab")
+    for _ in range(20):
+        if page.evaluate("document.activeElement.id") == "source":
+            break
+        page.keyboard.press("Tab")
+    page.keyboard.type(TEXT)
+    words(page).first.wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # after the button Clear
+    assert page.evaluate("document.activeElement.textContent") == "die"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".popover li button:focus")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.textContent") == "Katze"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".popover li button:focus")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.locator("#translation").text_content() != TRANSLATION
+    assert page.evaluate("document.activeElement.classList.contains('changed')")
+
+
+def test_error_is_shown_where_it_happens(open_page):
+    page = open_page()
+    page.route("**/api/translate", lambda route: route.abort())
+    page.fill("#source", TEXT)
+    api.expect(page.locator("#translate-error")).to_contain_text("The server does not answer")
+    page.unroute("**/api/translate")
+    page.fill("#source", f"{TEXT} ")
+    words(page).first.wait_for()
+    assert page.locator("#translate-error").text_content() == ""
