@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from typing import Self, final
+from typing import Any, Self, final
 
 from fastapi import Response
+from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from dragoman.serving.errors import RequestError, as_request_error
-from dragoman.serving.http_requests import until_gone
+from dragoman.serving.http_requests import json_schema, until_gone
 
 EVENT_STREAM = "text/event-stream"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -22,6 +23,18 @@ _logger = logging.getLogger(__name__)
 def event(data: str) -> str:
     """Return the event with some data, which has no line breaks."""
     return f"data: {data}\n\n"
+
+
+def stream_description(*kinds: type[BaseModel], last: str | None = None) -> dict[str, Any]:
+    """Return the entry of the OpenAPI description for a stream.
+
+    The data of each event is JSON of one of the classes, or, of the last event, a fixed text.
+    """
+    data: list[dict[str, Any]] = [
+        {"type": "string", "contentMediaType": "application/json", "contentSchema": json_schema(kind)} for kind in kinds
+    ]
+    data += [] if last is None else [{"const": last}]
+    return {EVENT_STREAM: {"schema": {"type": "object", "required": ["data"], "properties": {"data": {"anyOf": data}}}}}
 
 
 @final

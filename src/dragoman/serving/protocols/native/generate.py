@@ -11,10 +11,17 @@ from pydantic import BaseModel, Field
 from dragoman.inference import Generator
 from dragoman.inference.generator import GenerationOptions
 from dragoman.serving.errors import RequestError, invalid
-from dragoman.serving.event_stream import EVENT_STREAM, EventStream, event
+from dragoman.serving.event_stream import EventStream, event, stream_description
 from dragoman.serving.generation import GenerationTask, read_prompts
-from dragoman.serving.http_requests import body_schema, json_schema, read_body
-from dragoman.serving.protocols.native.messages import Body, ClientDep, error_answer, native_router, one_or_more
+from dragoman.serving.http_requests import body_schema, read_body
+from dragoman.serving.protocols.native.messages import (
+    Body,
+    ClientDep,
+    ErrorAnswer,
+    error_answer,
+    native_router,
+    one_or_more,
+)
 from dragoman.serving.server import ServerDep
 
 router = native_router()
@@ -84,7 +91,7 @@ class CompletionPieceRecord(BaseModel):
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The completions, or with `stream` their parts as server-sent events",
-        "content": {EVENT_STREAM: {"schema": json_schema(CompletionPieceRecord)}},
+        "content": stream_description(CompletionPieceRecord, ErrorAnswer),
     }
 }
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from dragoman.inference import Completion, Generator, Translator
 from dragoman.serving.errors import invalid
-from dragoman.serving.event_stream import EVENT_STREAM, EventStream, event
+from dragoman.serving.event_stream import EventStream, event, stream_description
 from dragoman.serving.generation import GenerationTask, read_prompts
-from dragoman.serving.http_requests import body_schema, json_schema, read_body
+from dragoman.serving.http_requests import body_schema, read_body
 from dragoman.serving.protocols.openai.build_answers import ChatAnswer, TextAnswer, count_tokens
 from dragoman.serving.protocols.openai.generation_answers import ChatChunk, ChatCompletion, TextCompletion
 from dragoman.serving.protocols.openai.generation_bodies import (
@@ -20,18 +20,18 @@ from dragoman.serving.protocols.openai.generation_bodies import (
     CompletionBody,
     GenerationBody,
 )
-from dragoman.serving.protocols.openai.interface import client_of, error_answer, openai_router
+from dragoman.serving.protocols.openai.interface import ErrorAnswer, client_of, error_answer, openai_router
 from dragoman.serving.served_models import ServedModel
 from dragoman.serving.server import Server, ServerDep
 
 router = openai_router()
-_DONE = event("[DONE]")
+_DONE = "[DONE]"
 
 
 def _streams(chunk: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     """Return the entry of the OpenAPI description for an answer that may come in pieces."""
     text = "The answer, or with `stream` its pieces as server-sent events, up to `[DONE]`"
-    return {200: {"description": text, "content": {EVENT_STREAM: {"schema": json_schema(chunk)}}}}
+    return {200: {"description": text, "content": stream_description(chunk, ErrorAnswer, last=_DONE)}}
 
 
 @router.post(
@@ -119,4 +119,4 @@ async def _events(
     if include_usage:
         found = [completions[number] for number in sorted(completions)]
         yield event(answer.last_chunk(count_tokens(found, num_samples=task.num_samples)).model_dump_json())
-    yield _DONE
+    yield event(_DONE)
