@@ -37,7 +37,8 @@ def test_languages_are_detected(client):
 def test_tags_stay_and_ignored_texts_are_not_translated(client, translations, handling):
     text = f'<p>{TEXTS[0]}<X id="7">{TEXTS[1]}</X></p>'
     options = {"source_lang": "EN", "target_lang": "DE", "tag_handling": handling}
-    found = client.translate_text(text, **options, ignore_tags=["x" if handling == "html" else "X"])
+    options |= {"ignore_tags": ["x" if handling == "html" else "X"], "splitting_tags": ["p"]}
+    found = client.translate_text(text, **options)
     assert found.text == f'<p>{translations[0]}<X id="7">{TEXTS[1]}</X></p>'
 
 
@@ -55,6 +56,7 @@ def test_a_translation_without_delay_is_greedy(client, models):
         {"glossary": "4c81ffb4-2e98-4ad0-9dd2-2f5bd0e41e2a"},
         {"non_splitting_tags": ["a"], "tag_handling": "xml"},
         {"ignore_tags": ["a"]},
+        {"splitting_tags": ["a"]},
         {"custom_instructions": ["be kind"]},
         {"extra_body_parameters": {"souce_lang": "EN"}},
     ],
@@ -72,6 +74,17 @@ def test_formality_that_is_only_preferred_is_accepted(client, translations):
 def test_an_unknown_language_is_an_error(client):
     with pytest.raises(deepl.DeepLException, match="target_lang: JA is not supported"):
         client.translate_text(TEXTS[0], target_lang="JA", source_lang="EN")
+
+
+@pytest.mark.parametrize(("source", "target"), [("en", "de"), ("eN", "dE"), ("EN", "DE-DE"), ("en-us", "De")])
+def test_codes_of_languages_have_any_case(client, translations, source, target):
+    found = client.translate_text(TEXTS[0], source_lang=source, target_lang=target)
+    assert (found.text, found.detected_source_lang) == (translations[0], "EN")
+
+
+def test_a_text_in_the_target_language_stays(client):
+    text = "Die Katze schläft in dem Haus am Meer."
+    assert client.translate_text(text, target_lang="DE").text == text
 
 
 def test_languages_usage_and_glossary_pairs(client):

@@ -39,7 +39,6 @@ _REFUSED = {
     "translation_memory_id": "translation memories",
     "custom_instructions": "custom instructions",
     "non_splitting_tags": "non_splitting_tags: a text is split at every tag",
-    "splitting_tags": "splitting_tags: a text is split at every tag",
 }
 """Parameters that are refused where they are not empty, and what they ask for."""
 _BEAM_SIZES = {"latency_optimized": 1, "prefer_quality_optimized": None, "quality_optimized": None}
@@ -104,7 +103,7 @@ class TranslateBody(BaseModel, extra="forbid"):
     translation_memory_id: str | None = Field(default=None, description="refused")
     custom_instructions: Names = Field(default=[], description="refused")
     non_splitting_tags: Names = Field(default=[], description="refused")
-    splitting_tags: Names = Field(default=[], description="refused")
+    splitting_tags: Names = Field(default=[], description="without effect: a text is split at every tag")
 
 
 _LISTS = frozenset(
@@ -235,8 +234,10 @@ def _refuse_without_effect(body: TranslateBody) -> None:
             raise invalid(f"Not supported: {what}. Leave {name} out.", name)
     if body.formality in ("more", "less"):
         raise invalid(f"formality is not supported by this model. Use prefer_{body.formality}, or leave it out.")
-    if body.tag_handling is None and (body.ignore_tags or body.tag_handling_version):
-        raise invalid("ignore_tags and tag_handling_version have no effect without tag_handling. Leave them out.")
+    if body.tag_handling is None and (body.ignore_tags or body.splitting_tags or body.tag_handling_version):
+        raise invalid(
+            "ignore_tags, splitting_tags and tag_handling_version have no effect without tag_handling. Leave them out."
+        )
 
 
 @router.post("/document", response_model=DocumentHandle, openapi_extra=upload_schema(DocumentBody))
