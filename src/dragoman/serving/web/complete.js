@@ -10,7 +10,7 @@ const SETTINGS = [
   { name: "top_p", label: "Top p", value: 0.95, min: 0.05, max: 1, step: 0.05 },
   { name: "seed", label: "Seed", value: "", min: 0, max: 4294967295, step: 1, placeholder: "random" },
 ];
-const REASONS = { length: "the limit of tokens", end: "the end of the text", stop: "a stop string" };
+const REASONS = { length: "Stopped at the limit of tokens", end: "Complete", stop: "Complete" };
 
 const prompt = $("prompt");
 const out = $("completed");
@@ -84,7 +84,7 @@ async function complete(model, signal) {
     whole = part.completion ?? whole;
   }
   const rate = whole.tokens.length / ((performance.now() - since) / 1000);
-  $("complete-status").textContent =
-    `Ended by ${REASONS[whole.finish_reason]}; ${rate.toFixed(rate < 10 ? 1 : 0)} tokens per second`;
+  const speed = `${rate.toFixed(rate < 10 ? 1 : 0)} tokens per second`;
+  $("complete-status").textContent = `${REASONS[whole.finish_reason]}; ${speed}`;
   $("completed-text").textContent = out.textContent.slice(text.length);
 }
