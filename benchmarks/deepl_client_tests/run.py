@@ -137,7 +137,7 @@ def run_suite(suite: Path, address: str, key: str, report: Path) -> list[Element
 
 
 def summarize(cases: list[ElementTree.Element]) -> dict[str, Any]:
-    """Return the numbers of tests by outcome, and those that fail by reason."""
+    """Return the numbers of tests by outcome, and of failed tests by reason."""
     outcomes: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     unexplained = []

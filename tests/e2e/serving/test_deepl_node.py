@@ -9,6 +9,7 @@ from tests.node_packages import node_folder, run_node
 from tests.running_server import RunningServer
 from tests.small_runs import dragoman
 
+pytestmark = pytest.mark.slow
 TEXT = "two dogs play ."
 
 

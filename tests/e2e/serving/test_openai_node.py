@@ -10,6 +10,7 @@ from tests.node_packages import node_folder, run_node
 from tests.running_server import running_server
 from tests.untrained_runs import finished_embedder, finished_language_model
 
+pytestmark = pytest.mark.slow
 TURNS = {"user": {"prefix": "a", "suffix": " "}, "assistant": {"prefix": "t", "suffix": " "}}
 SAMPLED = {"temperature": 1.5, "seed": 7, "max_new_tokens": 19}
 
