@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 _W = TypeVar("_W")
 SHOWN_EXAMPLES = 8
@@ -185,9 +185,15 @@ class TextWarning(UserWarning):
         parts of the text that show the problem.
         """
         self.unit, self.number, self.problem, self.remedy, self.examples = unit, number, problem, remedy, (*examples,)
+        self._own_message = message
         shown = self.list_examples([self])
         self.message = f"{message}{shown}" + (f"; {remedy}" if remedy else "")
         super().__init__(f"{_argument(unit, number)}: {self.message}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the arguments of the constructor, which make the same warning again in another process."""
+        names = ("unit", "number", "problem", "remedy", "examples")
+        return {**{name: getattr(self, name) for name in names}, "message": self._own_message}
 
     def by_line(self) -> str:
         """Return the message with the number of the text in a file."""

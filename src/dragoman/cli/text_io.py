@@ -281,7 +281,12 @@ def json_lines(results: Iterable[Result]) -> Iterator[str]:
 
 def json_records(records: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Format each record as a JSON object with its line number, from 1."""
-    return (json.dumps({"line": number, **record}, ensure_ascii=False) for number, record in enumerate(records, 1))
+    return (json_record(number, record) for number, record in enumerate(records, 1))
+
+
+def json_record(number: int, record: dict[str, Any]) -> str:
+    """Format a record as a JSON object with the number of its line, from 1."""
+    return json.dumps({"line": number, **record}, ensure_ascii=False)
 
 
 def count_lines(name: str) -> int | None:

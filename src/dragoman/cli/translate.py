@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -13,10 +15,10 @@ from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, replace_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from dragoman.inference.translation_result import TranslationResult
 
-    from dragoman.inference import Translation
-
+UseRay = Annotated[bool, typer.Option("--ray", help="Translate with Ray, here or on the cluster at RAY_ADDRESS.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Workers of --ray. Default: one per core.")]
 Scores = Annotated[bool, typer.Option("--scores", help="Print score and log-probability before each translation.")]
 Language = Annotated[str | None, typer.Option(help="Language code of the source, for --split.", show_default="en")]
 ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only words of the model's lexical shortlist.")]
@@ -42,6 +44,8 @@ def translate(
     loading: dict[str, Any],
     scores: Scores = False,
     format_: options.FormatOption = "text",
+    ray: UseRay = False,
+    workers: Workers = None,
 ) -> None:
     """Translate text, one segment per line.
 
@@ -51,6 +55,8 @@ def translate(
     With --scores, tabs separate score, log-probability and translation. With --n-best, each hypothesis is a line of
     the segment number (from 0), text, log-probability and score, separated by bars as in Moses and Marian. With
     --split, the log-probability of a line is the sum over its sentences.
+
+    With --ray, workers on one or many machines translate blocks of lines; all machines see the run at the same path.
     """
     gc.set_threshold(20_000)  # imports create many objects and no garbage
     from dragoman.inference.text_segmentation import build_splitter
@@ -58,33 +64,60 @@ def translate(
 
     if split is None:
         options.refuse({"language": language}, "without --split")
+    if ray:
+        options.refuse({"source_features": source_features}, "with --ray")
+    else:
+        options.refuse({"workers": workers}, "without --ray")
     n_best = returned.get("n_best", 1)
-    if format_ == "jsonl":
-        options.refuse({"scores": scores}, "with --format jsonl, which contains the scores")
-    if n_best > 1:
-        options.refuse({"scores": scores}, "with --n-best, which prints the scores")
+    format_line = build_format(format_, scores=scores, n_best=n_best)
     build_splitter(split, language)  # so that an error comes before the model is loaded
-    translator = load_as(Translator, run, shortlist=shortlist or None, **loading)
+    loading |= {"shortlist": shortlist or None}
+    translator = load_as(Translator, run, **loading)
     config = replace_options(translator.config, {**decoding, "n_best": n_best}, where="translate")
     warnings = ReadWarnings()
     texts, features = text_io.with_source_features(
         text_io.read_given(text, input_, warnings), source_features, text_of=str, name=input_
     )
-    chunk = 1 if not text and text_io.is_typed(input_) else STREAM_CHUNK
-    found = translator.translate_stream(
-        texts, config, chunk=chunk, source_features=features, split=split, language=language, **languages
-    )
-    lines = text_io.json_lines(found) if format_ == "jsonl" else _text_lines(found, n_best, scores)
+    stream_options = {"split": split, "language": language, **languages}
+    if ray:
+        from dragoman.runs.translate_with_ray import RayTranslation, translate_with_ray
+
+        del translator  # the workers load their own
+        job = RayTranslation(run, options.given(**loading), config, stream_options, format_line)
+        lines = translate_with_ray(texts, job, workers=workers)
+    else:
+        chunk = 1 if not text and text_io.is_typed(input_) else STREAM_CHUNK
+        found = translator.translate_stream(texts, config, chunk=chunk, source_features=features, **stream_options)
+        lines = itertools.starmap(format_line, enumerate(found))
     text_io.write_lines(lines, output, warnings, total=len(text) if text else text_io.count_lines(input_))
 
 
-def _text_lines(found: Iterator[Sequence[Translation]], n_best: int, scores: bool) -> Iterator[str]:
-    for number, translations in enumerate(found):
+def build_format(format_: Literal["text", "jsonl"], *, scores: bool, n_best: int) -> LineFormat:
+    """Return the format of the output. Raises ConfigError if --scores has no effect."""
+    if format_ == "jsonl":
+        options.refuse({"scores": scores}, "with --format jsonl, which contains the scores")
+    if n_best > 1:
+        options.refuse({"scores": scores}, "with --n-best, which prints the scores")
+    return LineFormat(is_json=format_ == "jsonl", scores=scores, n_best=n_best)
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """Output of a line: a JSON object, the best translation, or one line for each hypothesis."""
+
+    is_json: bool
+    scores: bool
+    n_best: int
+
+    def __call__(self, number: int, translations: TranslationResult) -> str:
+        """Return the output of the line with this number, from 0."""
+        if self.is_json:
+            return text_io.json_record(number + 1, translations.to_dict())
         rows = []
         for one in translations:
             text = text_io.one_line(one.text)  # output lines stay aligned with input lines
-            if n_best > 1:
+            if self.n_best > 1:
                 rows.append(f"{number} ||| {text} ||| log_prob= {one.log_prob:z.6f} ||| {one.score:z.6f}")
             else:
-                rows.append(f"{one.score:z.6f}\t{one.log_prob:z.6f}\t{text}" if scores else text)
-        yield "\n".join(rows)
+                rows.append(f"{one.score:z.6f}\t{one.log_prob:z.6f}\t{text}" if self.scores else text)
+        return "\n".join(rows)

@@ -1,5 +1,7 @@
 """Settings of the server."""
 
+from ipaddress import ip_network
+
 from pydantic import Field, field_validator
 
 from dragoman.config import Config
@@ -62,6 +64,10 @@ class ServerConfig(Config):
         default=None, description="file that keeps the characters of the month; default: a restart forgets them"
     )
     cors_origins: tuple[str, ...] = Field(default=(), description="web sites whose pages may call the server; `*`: all")
+    trusted_proxies: tuple[str, ...] = Field(
+        default=("127.0.0.1", "::1"),
+        description="addresses and networks of reverse proxies, whose X-Forwarded-For tells the address of the client",
+    )
     device: str | None = Field(default=None, description="device of all models")
     compute_type: RequestedComputeType = Field(default="auto", description="number format for inference")
     explanations: bool = Field(
@@ -73,6 +79,16 @@ class ServerConfig(Config):
     )
     drain_timeout: float = Field(default=30.0, ge=0, description="seconds that running requests have after SIGTERM")
     limits: LimitsConfig = LimitsConfig()
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_proxies(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            try:
+                ip_network(proxy)
+            except ValueError:
+                raise ValueError(f"{proxy!r} is no address; give one such as 10.0.0.1, or 10.0.0.0/8") from None
+        return proxies
 
     @field_validator("cors_origins")
     @classmethod

@@ -41,6 +41,7 @@ def _serve(app: FastAPI, config: ServerConfig, listening: socket.socket, on_read
         server_header=False,
         timeout_graceful_shutdown=int(config.drain_timeout),
         lifespan="on",
+        forwarded_allow_ips=list(config.trusted_proxies),
     )
     host, port = listening.getsockname()[:2]
     on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")

@@ -1,4 +1,4 @@
-"""Ray Data as the runner of preprocessing tasks, on one machine or a cluster.
+"""Ray on one machine or a cluster, and Ray Data as the runner of preprocessing tasks.
 
 Workers write their results to files, which all machines must see at the same paths.
 """
@@ -21,19 +21,20 @@ _T = TypeVar("_T")
 
 
 @contextmanager
-def ray_runner(workers: int | None) -> Iterator[TaskRunner]:
-    """Start a runner with `workers` workers, by default one per core, here or on the cluster at `RAY_ADDRESS`.
+def ray_session(workers: int | None, *, feature: str) -> Iterator[None]:
+    """Start Ray with `workers` cores, by default all, or connect to the cluster at `RAY_ADDRESS`; end it afterwards.
 
-    Raises MissingExtraError without Ray, and ConfigError if the cluster does not answer.
+    Raises MissingExtraError, which names the feature, without Ray, and ConfigError if the cluster does not answer.
     """
     try:
         import ray
         import ray.data
     except ImportError as error:
-        raise MissingExtraError(feature="the engine ray", extra="ray") from error
+        raise MissingExtraError(feature=feature, extra="ray") from error
     local = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "include_dashboard": False}
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its notes are about Ray itself
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.filterwarnings("ignore", module=r"ray(\.|$)")
         try:
             ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **local)
         except ConnectionError as error:
@@ -46,9 +47,24 @@ def ray_runner(workers: int | None) -> Iterator[TaskRunner]:
             context = ray.data.DataContext.get_current()
             context.enable_progress_bars = False
             context.print_on_execution_start = False
-            yield functools.partial(_run_on_ray, workers)
+            context.execution_options.preserve_order = True
+            yield
         finally:
             ray.shutdown()
+
+
+@contextmanager
+def ray_runner(workers: int | None) -> Iterator[TaskRunner]:
+    """Start a runner with `workers` workers, by default one per core. Raises errors as `ray_session` does."""
+    with ray_session(workers, feature="the engine ray"):
+        yield functools.partial(_run_on_ray, workers)
+
+
+def enter_worker(folder: str) -> None:
+    """Prepare a worker process: relative paths start at the folder of the command."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker has one core
+    with suppress(OSError):  # absolute paths need no folder; the reader reports a missing relative path
+        os.chdir(folder)
 
 
 def _run_on_ray(workers: int | None, function: Callable[[_T], Tree], tasks: Sequence[_T]) -> list[Tree]:
@@ -68,14 +84,9 @@ def _run_on_ray(workers: int | None, function: Callable[[_T], Tree], tasks: Sequ
 
 
 def _run_task(function: Callable[[_T], Tree], tasks: Sequence[_T], folder: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a task, or its error message, as a row of a data set.
-
-    Relative paths start at the folder of the command.
-    """
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker has one core
+    """Return the result of a task, or its error message, as a row of a data set."""
     number = int(row["id"])
-    with suppress(OSError):  # absolute paths need no folder; the reader reports a missing relative path
-        os.chdir(folder)
+    enter_worker(folder)
     try:
         answer: Tree = {"result": function(tasks[number])}
     except DragomanError as error:
