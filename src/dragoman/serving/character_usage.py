@@ -79,12 +79,15 @@ class CharacterUsage:
 
     @contextmanager
     def charge(self, client: str, count: int) -> Iterator[None]:
-        """Count characters, unless the block fails. Raises QuotaExceededError above the limit."""
+        """Count characters, unless the block fails; one that is canceled, because the client left, counts.
+
+        Raises QuotaExceededError above the limit.
+        """
         self.check(client, count)
         self._add(client, count)
         try:
             yield
-        except BaseException:
+        except Exception:
             self._add(client, -count)
             raise
 

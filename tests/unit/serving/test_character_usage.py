@@ -41,6 +41,13 @@ def test_a_request_that_fails_is_free():
     assert counts.of("key anna").characters == 0
 
 
+def test_a_request_whose_client_leaves_counts():
+    counts = usage()
+    with pytest.raises(asyncio.CancelledError), counts.charge("key anna", 6):
+        raise asyncio.CancelledError
+    assert counts.of("key anna").characters == 6
+
+
 def test_clients_without_a_key_share_one_account():
     counts = usage(default_limit=5)
     with counts.charge("127.0.0.1", 3):
