@@ -7,13 +7,14 @@ position of the token, never on the other outputs of the batch.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
 
 import numpy as np
 
 from dragoman.array_types import Bool, Float, Int
 from dragoman.decoding.config import AVERAGE_LOG_PROB, CutOff, DecodingConfig, LengthPenalty, SamplingConfig
-from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenObserver, build_hypothesis
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenAlternatives, TokenObserver, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep
 from dragoman.decoding.search_base import NEG_INF, ForcedTokens, RowBatch, as_end_symbol, next_tokens, suppressed_tokens
 from dragoman.models.protocols import Backend, M, M_contra, Memory, S
@@ -50,6 +51,8 @@ class _Output:
     start: OutputStart
     is_complete: TokenObserver | None
     tokens: list[tuple[int, float]] = field(default_factory=list)
+    alternatives: list[TokenAlternatives] = field(default_factory=list)
+    """Most probable tokens of each step, where they are recorded."""
 
 
 @final
@@ -110,8 +113,9 @@ class SingleOutputSearch(Generic[M, R]):
         for row, (output, token, log_prob, is_cut) in enumerate(columns):
             if not is_cut:
                 output.tokens.append((token, log_prob))
-                if token != EOS and output.is_complete is not None and output.is_complete(token, log_prob):
-                    complete[row] = True
+                if token != EOS and output.is_complete is not None:
+                    best = output.alternatives[-1] if output.alternatives else ()
+                    complete[row] |= output.is_complete(token, log_prob, best)
         kept = active.limits, active.forced
         after = _Active(active.ids, active.lengths + 1, *kept, tokens, active.memory, state, active.outputs)
         if self._cut_off != "last":
@@ -135,7 +139,8 @@ class SingleOutputSearch(Generic[M, R]):
     def _build(self, output: _Output, limit: int) -> Hypothesis:
         tokens = output.tokens
         is_cut = len(tokens) == limit and tokens[-1][0] != EOS
-        return build_hypothesis(tokens, self._penalty, adds_end=is_cut and self._cut_off == "ended")
+        adds_end = is_cut and self._cut_off == "ended"
+        return build_hypothesis(tokens, self._penalty, adds_end=adds_end, alternatives=output.alternatives)
 
 
 def greedy_search(model: Backend[M, S], *, config: DecodingConfig) -> SingleOutputSearch[M, S]:
@@ -157,12 +162,15 @@ def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> 
 
     def choose(active: _Active[M, R]) -> NextTokens[R]:
         outputs = active.outputs
+        alternatives = max(output.start.alternatives for output in outputs)
         step = SamplingStep(
             config,
             suppress_tokens=suppressed,
             too_short=active.lengths - active.forced.lengths < config.min_length,
             context=_pad_contexts(outputs, needed=config.needs_context),
             uniforms=[uniform_number(config.seed, output.start.key, len(output.tokens)) for output in outputs],
+            alternatives=alternatives,
+            observe=partial(_record_alternatives, outputs) if alternatives else None,
         )
         tokens, log_probs, state = model.sample(active.tokens[:, None], active.memory, active.state, step=step)
         tokens = as_end_symbol(tokens, config.end_tokens)
@@ -173,6 +181,15 @@ def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> 
         return tokens, log_probs, state
 
     return SingleOutputSearch(model, choose, AVERAGE_LOG_PROB)
+
+
+def _record_alternatives(
+    outputs: Sequence[_Output], ids: Int[Any, "rows count"], log_probs: Float[Any, "rows count"]
+) -> None:
+    """Record the most probable tokens of a step with the outputs that ask for them."""
+    for output, *best in zip(outputs, ids.tolist(), log_probs.tolist(), strict=True):
+        if count := output.start.alternatives:
+            output.alternatives.append(tuple(zip(*(row[:count] for row in best), strict=True)))
 
 
 def uniform_number(seed: int, keys: tuple[int, int], step: int) -> float:

@@ -10,8 +10,10 @@ from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.models.special_symbols import BOS, EOS
 
-TokenObserver = Callable[[int, float], bool]
-"""Receives each token of an output and its log-probability, and returns whether the output is complete.
+TokenAlternatives = tuple[tuple[int, float], ...]
+"""Most probable tokens of a step with their log-probabilities, best first."""
+TokenObserver = Callable[[int, float, TokenAlternatives], bool]
+"""Receives each token of an output, its log-probability and its alternatives; returns whether the output is complete.
 
 The end symbol is not among the tokens.
 """
@@ -31,6 +33,8 @@ class OutputStart:
     """Build the observer of the output; called again where the output is started again."""
     forced: tuple[int, ...] = ()
     """Tokens that the output begins with, such as the tag of its language; their log-probabilities are 0."""
+    alternatives: int = 0
+    """Most probable tokens that are recorded with each token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Hypothesis:
     score: float
     token_log_probs: tuple[float, ...]
     finished: bool
+    alternatives: tuple[TokenAlternatives, ...] = ()
+    """For each log-probability, the most probable tokens, where they were recorded."""
 
     @property
     def length(self) -> int:
@@ -73,7 +79,11 @@ def without_forced(hypothesis: Hypothesis, count: int, penalty: LengthPenalty) -
 
 
 def build_hypothesis(
-    output: Sequence[tuple[int, float]], penalty: LengthPenalty, *, adds_end: bool = False
+    output: Sequence[tuple[int, float]],
+    penalty: LengthPenalty,
+    *,
+    adds_end: bool = False,
+    alternatives: Sequence[TokenAlternatives] = (),
 ) -> Hypothesis:
     """Build a hypothesis from its tokens and their log-probabilities, end symbol included.
 
@@ -89,4 +99,5 @@ def build_hypothesis(
         score=hypothesis_score(log_prob, len(tokens) + int(adds_end), penalty),
         token_log_probs=tuple(log_probs),
         finished=finished,
+        alternatives=tuple(alternatives[: len(tokens)]),
     )

@@ -6,7 +6,7 @@ and on PyTorch tensors, by the operations `ops`: `NumpyOperations` or `TorchOper
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -35,6 +35,10 @@ class SamplingStep:
     """Tokens before and in each output, padded before the first; none where no filter needs them."""
     uniforms: Sequence[float]
     """One random number in [0, 1) per row, which temperature 0 ignores."""
+    alternatives: int = 0
+    """Most probable tokens that are observed."""
+    observe: Callable[[Int[Any, "rows count"], Float[Any, "rows count"]], None] | None = None
+    """Receives the most probable tokens of each row, and their log-probabilities before filtering."""
 
 
 def sample_next(logits: RowLogits, step: SamplingStep, ops: Any) -> tuple[Int[Any, " rows"], Float[Any, " rows"]]:
@@ -51,6 +55,9 @@ def sample_next(logits: RowLogits, step: SamplingStep, ops: Any) -> tuple[Int[An
     possible = filter_logits(possible, ops.array(step.context, logits), config=step.config, ops=ops)
     chosen = possible.argmax(-1) if step.config.temperature == 0 else invert_cdf(possible, step.uniforms, ops)
     log_probs = ops.take(logits, chosen[:, None]) - normalizer[:, None]
+    if step.observe is not None:
+        best = ops.top_k_indices(logits, min(step.alternatives, logits.shape[1]))
+        step.observe(best, ops.take(logits, best) - normalizer[:, None])
     return chosen, ops.fill(log_probs, ops.maximum(possible) == -math.inf, -math.inf)[:, 0]
 
 

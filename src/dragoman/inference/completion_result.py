@@ -2,16 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from itertools import repeat
+from typing import Any, Literal, NamedTuple, final
 
 from dragoman.data.tokenizers import LanguageTokenizer, StreamingDecoder
-from dragoman.decoding.hypothesis import Hypothesis, TokenObserver
+from dragoman.decoding.hypothesis import Hypothesis, TokenAlternatives, TokenObserver
 from dragoman.html_tables import html_table
 from dragoman.inference.prompts import Prompt
 
 FinishReason = Literal["end", "stop", "length"]
 MAX_NEW_TOKENS = 256
 """Default limit of a completion."""
+
+
+class GeneratedToken(NamedTuple):
+    """Token of a completion, and the text that it adds."""
+
+    id: int
+    text: str
+    log_prob: float
+    alternatives: TokenAlternatives = ()
+    """Most probable ids at its place with their log-probabilities, best first, where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,13 @@ class Completion:
         """Log-probability after the length penalty; of a sample, the mean log-probability per token."""
         return self.hypothesis.score
 
+    @property
+    def generated(self) -> tuple[GeneratedToken, ...]:
+        """Tokens without the end symbol; those of the stop string are among them."""
+        found = self.hypothesis
+        alternatives = found.alternatives or repeat(())
+        return tuple(map(GeneratedToken, found.tokens, self.token_texts, found.token_log_probs, alternatives))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the object of this completion in the records of `dragoman generate --format jsonl`."""
         return {
@@ -74,6 +92,8 @@ class Limits:
     max_new_tokens: int = MAX_NEW_TOKENS
     stop: Sequence[str] = ()
     num_samples: int = 1
+    alternatives: int = 0
+    """Most probable tokens that are recorded with each token."""
 
 
 @final
@@ -101,7 +121,7 @@ class TextStream:
         self._append(self.token_texts[-1])
         return self.stopped
 
-    def observe(self, token: int, _: float) -> bool:
+    def observe(self, token: int, *_: object) -> bool:
         """Append a token, as an observer of an output."""
         return self.add(token)
 
@@ -141,15 +161,13 @@ class CompletionPiece:
     """Part of a completion: text that later tokens cannot change, and the tokens generated since the piece before.
 
     The texts of all pieces, joined, are that of the completion. `text` is empty where tokens end in the middle of a
-    character or in what may become a stop string; `token_texts` are as in `Completion`, and `token_log_probs` have an
-    entry for each of them.
+    character or in what may become a stop string.
     """
 
     number: int
     """Number of the completion in its call, from 0."""
     text: str
-    token_texts: tuple[str, ...]
-    token_log_probs: tuple[float, ...]
+    tokens: tuple[GeneratedToken, ...]
     completion: Completion | None = None
     """The whole completion, in its last piece."""
 
@@ -169,30 +187,29 @@ class CompletionStream:
 
     def start(self) -> TokenObserver:
         """Return the observer of the output."""
-        text, log_probs = self._build_text(), list[float]()
+        text, tokens = self._build_text(), list[GeneratedToken]()
 
-        def observe(token: int, log_prob: float) -> bool:
-            log_probs.append(log_prob)
+        def observe(token: int, log_prob: float, alternatives: TokenAlternatives) -> bool:
             is_complete = text.add(token)
+            tokens.append(GeneratedToken(token, text.token_texts[-1], log_prob, alternatives))
             certain = text.text[: text.certain_length]
             if len(certain) > self._sent_text:
-                self._send(self._piece(certain, text.token_texts, log_probs))
+                self._send(self._piece(certain, tokens))
             return is_complete
 
         return observe
 
     def last_piece(self, completion: Completion) -> CompletionPiece:
         """Return what was not sent of a completion."""
-        log_probs = completion.hypothesis.token_log_probs[: len(completion.token_texts)]
-        return self._piece(completion.text, completion.token_texts, log_probs, completion)
+        return self._piece(completion.text, completion.generated, completion)
 
     def _piece(
-        self, text: str, tokens: Sequence[str], log_probs: Sequence[float], completion: Completion | None = None
+        self, text: str, tokens: Sequence[GeneratedToken], completion: Completion | None = None
     ) -> CompletionPiece:
         """Return what follows the pieces before, up to the end of a text and its tokens."""
         begin, first = self._sent_text, self._sent_tokens
         self._sent_text, self._sent_tokens = max(begin, len(text)), max(first, len(tokens))
-        return CompletionPiece(self._number, text[begin:], tuple(tokens[first:]), tuple(log_probs[first:]), completion)
+        return CompletionPiece(self._number, text[begin:], tuple(tokens[first:]), completion)
 
 
 def text_stream(tokenizer: LanguageTokenizer, prompt: Prompt, limits: Limits) -> TextStream:

@@ -273,7 +273,14 @@ def check_request(request: Any, backend: AnyBackend) -> Request:
         config,
         _number(request.limit, "limit", least=1),
         None if request.heads is None else _numbers(request.heads, "heads"),
-        OutputStart(token, context, (first, second), start.observe, _numbers(start.forced, "start.forced")),
+        OutputStart(
+            token,
+            context,
+            (first, second),
+            start.observe,
+            _numbers(start.forced, "start.forced"),
+            _number(start.alternatives, "start.alternatives"),
+        ),
         None if request.size is None else _number(request.size, "size", least=1),
     )
 

@@ -54,6 +54,8 @@ _DEFAULT_CONFIG = SamplingConfig()
 _PLAIN_PROMPT = PromptFormat()
 MAX_SAMPLES = MAX_BEAM_SIZE
 """Samples of a prompt, which are in memory at once, so that a service can pass the option on."""
+MAX_ALTERNATIVES = 20
+"""Most probable tokens that are recorded with each token."""
 _STREAM_CHUNK = 256
 """Prompts of a stream that are sorted and batched together."""
 
@@ -78,10 +80,15 @@ class SamplingOptions(TypedDict, total=False):
 
 
 class GenerationOptions(SamplingOptions, total=False):
-    """Keyword arguments of all calls that generate; the default of `max_new_tokens` is `MAX_NEW_TOKENS`."""
+    """Keyword arguments of all calls that generate.
+
+    The default of `max_new_tokens` is `MAX_NEW_TOKENS`. `alternatives` is the number of most probable tokens that are
+    recorded with each sampled token, at most `MAX_ALTERNATIVES`, in `Completion.generated`.
+    """
 
     max_new_tokens: int | None
     stop: str | Iterable[str] | None
+    alternatives: int | None
 
 
 class _Call(NamedTuple):
@@ -239,7 +246,7 @@ class Generator:
         require_options(options, known)
         given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         stop = one_or_more_texts(given.pop("stop", ()), name="stop")
-        limits = Limits(given.pop("max_new_tokens", MAX_NEW_TOKENS), stop, num_samples)
+        limits = Limits(given.pop("max_new_tokens", MAX_NEW_TOKENS), stop, num_samples, given.pop("alternatives", 0))
         if given and isinstance(config, DecodingConfig):
             raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
         config = self._with_end_tokens(replace_options(config, given))
@@ -535,13 +542,17 @@ class Generator:
             return [Request(ids, config, most, start=OutputStart(ids[-1]), size=len(ids) + most)]
         observe = (lambda: text_stream(self.tokenizer.target, prompt, limits).observe) if limits.stop else None
         keys = [(number, sample) for sample in range(limits.num_samples)]
-        starts = [OutputStart(ids[-1], context=prompt.context, key=key, observe=observe) for key in keys]
+        start = OutputStart(ids[-1], context=prompt.context, observe=observe, alternatives=limits.alternatives)
+        starts = [replace(start, key=key) for key in keys]
         return [Request(ids, config, most, start=start, size=min(len(ids) + most, self.context)) for start in starts]
 
     def _check_limits(self, limits: Limits, config: GenerationConfig) -> Limits:
         """Return the limits, checked against the configuration and the model."""
         stop, most, num_samples = limits.stop, limits.max_new_tokens, limits.num_samples
         check_positive(max_new_tokens=most, num_samples=num_samples)
+        count = limits.alternatives
+        if not isinstance(count, int) or not 0 <= count <= MAX_ALTERNATIVES:
+            raise ConfigError(f"alternatives = {count!r}: choose a whole number from 0 to {MAX_ALTERNATIVES}")
         if num_samples > MAX_SAMPLES:
             raise ConfigError(
                 f"num_samples = {num_samples}: at most {MAX_SAMPLES} samples are drawn at once; "
@@ -573,6 +584,8 @@ class Generator:
                 f"{self.context} tokens, prompt included; choose {self.context - 1} at most, "
                 "or sample (with temperature 0 for the most probable token)"
             )
+        if limits.alternatives:
+            raise ConfigError("alternatives has no effect on a search; remove it, or sample (with temperature 0)")
         if (count := limits.num_samples) > 1:
             raise ConfigError(f"num_samples = {count} has no effect on a search; set n_best = {count} instead")
 

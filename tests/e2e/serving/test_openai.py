@@ -222,6 +222,7 @@ def test_base64_is_that_of_32_bit_floats(server):
         ({"stream": False, "stream_options": {"include_usage": True}}, 400, "no effect without stream"),
         ({"temperature": 0, "top_p": 0.5}, 400, "top_p has no effect"),
         ({"n": 11}, 400, "at most 10"),
+        ({"logprobs": 2, "echo": True}, 400, "not known in an echoed prompt"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
@@ -242,7 +243,8 @@ def test_errors_say_what_is_wrong(client, changed, status, message, stream):
         ({"messages": [{"role": "tool", "content": "b", "tool_call_id": "1"}]}, "messages"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"top_logprobs": 2, "logprobs": True}, "top_logprobs"),
+        ({"top_logprobs": 2}, "top_logprobs has no effect"),
+        ({"top_logprobs": 21, "logprobs": True}, "top_logprobs"),
         ({"max_tokens": 3, "max_completion_tokens": 4}, "the same limit"),
     ],
 )
@@ -321,3 +323,27 @@ def test_echo_has_the_log_probabilities_of_the_prompt(client, generator):
         assert "".join(one.logprobs.tokens) == one.text
         assert one.logprobs.text_offset == [0, *accumulate(map(len, one.logprobs.tokens))][:-1]
     assert len(second.tokens) == len(second.token_logprobs) == len(found.choices[1].text)
+
+
+def test_alternatives_are_the_most_probable_tokens(client, generator):
+    wanted = {"model": "story", "prompt": PROMPT, "temperature": 0, "max_tokens": 9}
+    [whole] = client.completions.create(**wanted, logprobs=3).choices
+    pieces = [one.choices[0] for one in client.completions.create(**wanted, logprobs=3, stream=True)]
+    assert [best for one in pieces for best in one.logprobs.top_logprobs] == whole.logprobs.top_logprobs
+    letters = generator.tokenizer.target.tokens[4:]
+    text = PROMPT
+    for token, log_prob, best in zip(
+        whole.logprobs.tokens, whole.logprobs.token_logprobs, whole.logprobs.top_logprobs, strict=True
+    ):
+        assert max(best.values()) == best[token] == log_prob
+        assert 1 <= len(best) <= 3  # tokens of single bytes have the same text
+        for other in set(best) & set(letters):
+            [scored] = generator.score([text + other])
+            assert best[other] == pytest.approx(scored.token_log_probs[-2], abs=1e-4)
+        text += token
+    chat = {"model": "talk", "messages": QUESTION, "logprobs": True, "top_logprobs": 2, **SAMPLED}
+    [choice] = client.chat.completions.create(**chat).choices
+    for one in choice.logprobs.content:
+        assert len(one.top_logprobs) == 2
+        assert one.top_logprobs[0].logprob >= one.top_logprobs[1].logprob
+        assert one.top_logprobs[0].logprob >= one.logprob

@@ -197,7 +197,7 @@ def test_complete_rows_are_not_sampled():
     observed: list[tuple[int, int]] = []
 
     def observer(row: int):
-        def is_complete(token: int) -> bool:
+        def is_complete(token: int, *_: object) -> bool:
             observed.append((row, token))
             return row == 1 and sum(number == 1 for number, _ in observed) == 3
 

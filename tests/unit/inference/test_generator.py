@@ -422,9 +422,10 @@ def test_pieces_of_concurrent_streams_join_to_completions(tokenizer, stop):
             mine = [piece for piece in pieces if piece.number == number]
             assert [piece.completion for piece in mine] == [None] * (len(mine) - 1) + [whole]
             assert "".join(piece.text for piece in mine) == whole.text
-            assert sum((piece.token_texts for piece in mine), ()) == whole.token_texts
-            log_probs = sum((piece.token_log_probs for piece in mine), ())
-            assert log_probs == whole.hypothesis.token_log_probs[: len(whole.tokens)]
+            assert sum((piece.tokens for piece in mine), ()) == whole.generated
+            assert (
+                tuple(one.log_prob for one in whole.generated) == whole.hypothesis.token_log_probs[: len(whole.tokens)]
+            )
             assert "".join(whole.token_texts).startswith(whole.text)
             assert len(whole.token_texts) == len(whole.tokens)
 
@@ -529,3 +530,39 @@ def test_texts_and_read_prompts_do_not_mix(characters):
     model = generator(characters)
     with pytest.raises(TypeError, match="Give all in one form"):
         asyncio.run(model.generate_n_best_async(["a", model.read_prompt("a")]))
+
+
+def test_alternatives_are_those_of_the_distribution(characters):
+    model = generator(characters)
+    options = {"max_new_tokens": 5, "num_samples": 2}
+    plain = model.generate_n_best(["a", "the"], CHANCE, **options)
+    found = model.generate_n_best(["a", "the"], CHANCE, **options, alternatives=3)
+    pieces = asyncio.run(read_pieces(model, ["a", "the"], **options, alternatives=3))
+    assert [[one.text for one in row] for row in found] == [[one.text for one in row] for row in plain]
+    assert [one.completion for one in pieces if one.completion is not None and one.number == 2] == [found[1][0]]
+    best = model.generate("a", temperature=0, max_new_tokens=1, alternatives=20).generated[0]
+    shares = [math.exp(log_prob) for _, log_prob in best.alternatives]
+    assert best.alternatives[0][1] >= best.log_prob
+    assert sorted(shares, reverse=True) == shares
+    assert len(best.alternatives) == min(20, len(characters.target))
+    for index, log_prob in best.alternatives:
+        if index >= 4:
+            [scored] = model.score(["a" + characters.target.decode([index])])
+            assert log_prob == pytest.approx(scored.token_log_probs[1], abs=1e-5)
+    for one in found[0]:
+        assert [len(token.alternatives) for token in one.generated] == [3] * len(one.tokens)
+        assert {token.id: token.log_prob for token in one.generated}.keys() == set(one.hypothesis.tokens)
+    assert plain[0][0].generated[0].alternatives == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "count", "message"),
+    [
+        (CHANCE, 21, "alternatives = 21"),
+        (CHANCE, -1, "alternatives = -1"),
+        (DecodingConfig(), 2, "no effect on a search"),
+    ],
+)
+def test_refused_numbers_of_alternatives(characters, config, count, message):
+    with pytest.raises(ConfigError, match=message):
+        generator(characters).generate("a", config, max_new_tokens=5, alternatives=count)

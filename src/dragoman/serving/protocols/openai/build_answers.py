@@ -2,9 +2,7 @@
 
 import secrets
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple, final
 
@@ -24,8 +22,12 @@ from dragoman.serving.protocols.openai.generation_answers import (
     FinishReason,
     TextCompletion,
     TokenLogprob,
+    TopLogprob,
     Usage,
 )
+
+_ALTERNATIVE_CONTEXT = 16
+"""Tokens before an alternative that its text may depend on, such as those of one character."""
 
 
 class _Token(NamedTuple):
@@ -34,34 +36,45 @@ class _Token(NamedTuple):
     text: str
     log_prob: float | None
     begin: int
+    alternatives: tuple[tuple[str, float], ...] = ()
+    """Texts and log-probabilities of the most probable tokens."""
 
 
-@dataclass
+@final
 class _TokenReader:
     """Generated tokens of completions, up to a stop string."""
 
-    _ends: Counter[int] = field(default_factory=Counter)
-    """End of the last token of each completion, in characters."""
+    def __init__(self, generator: Generator, prompts: Sequence[Prompt], *, num_samples: int) -> None:
+        self._tokenizer = generator.tokenizer.target
+        self._before = [[*one.context[-_ALTERNATIVE_CONTEXT:]] for one in prompts for _ in range(num_samples)]
+        """Ids before the next token of each completion."""
+        self._ends = [0] * len(self._before)
+        """End of the last token of each completion, in characters."""
 
     def read(self, piece: CompletionPiece) -> list[_Token]:
         """Return the tokens of a piece."""
-        whole = piece.completion
+        whole, number = piece.completion, piece.number
         last = len(whole.text) if whole is not None and whole.finish_reason == "stop" else None
         found = []
-        for text, log_prob in zip(piece.token_texts, piece.token_log_probs, strict=True):
-            begin = self._ends[piece.number]
-            self._ends[piece.number] += len(text)
+        for one in piece.tokens:
+            begin = self._ends[number]
+            self._ends[number] += len(one.text)
             if last is None or begin < last:
-                found.append(_Token(text, log_prob, begin))
+                texts = (one.text if index == one.id else self._text(number, index) for index, _ in one.alternatives)
+                log_probs = (log_prob for _, log_prob in one.alternatives)
+                found.append(_Token(one.text, one.log_prob, begin, tuple(zip(texts, log_probs, strict=True))))
+            self._before[number].append(one.id)
         return found
+
+    def _text(self, number: int, index: int) -> str:
+        """Return the text that a token would add to a completion, or its name where it adds none."""
+        decoder = self._tokenizer.streaming_decoder(after=self._before[number][-_ALTERNATIVE_CONTEXT:])
+        return decoder.add(index) + decoder.finish() or self._tokenizer.ids_to_tokens([index])[0]
 
 
 def as_pieces(completions: Sequence[Completion]) -> list[CompletionPiece]:
     """Return completions as pieces, one for each."""
-    return [
-        CompletionPiece(number, one.text, one.token_texts, one.hypothesis.token_log_probs[: len(one.token_texts)], one)
-        for number, one in enumerate(completions)
-    ]
+    return [CompletionPiece(number, one.text, one.generated, one) for number, one in enumerate(completions)]
 
 
 def count_tokens(completions: Sequence[Completion], *, num_samples: int) -> Usage:
@@ -92,9 +105,12 @@ class TextAnswer:
         *,
         num_samples: int,
         echo: bool,
-        logprobs: bool,
+        logprobs: int | None,
     ) -> None:
-        """With `echo`, completions follow their prompts, each of which has `num_samples` of them."""
+        """With `echo`, completions follow their prompts, each of which has `num_samples` of them.
+
+        `logprobs` is the number of alternatives of each token; without it, there are no log-probabilities.
+        """
         self._head: dict[str, Any] = _head("cmpl", model)
         self._generator = generator
         self._prompts = prompts
@@ -102,12 +118,12 @@ class TextAnswer:
         self._logprobs = logprobs
         self._before = [_EchoedPrompt(one.text if echo else "") for one in prompts]
         self._echo = echo
-        self._tokens = _TokenReader()
+        self._tokens = _TokenReader(generator, prompts, num_samples=num_samples)
         self._begun: set[int] = set()
 
     async def prepare(self) -> None:
         """Score the prompts where log-probabilities of them are returned. Raises ConfigError if the model cannot."""
-        if not self._echo or not self._logprobs:
+        if not self._echo or self._logprobs is None:
             return
         rows = await self._generator.score_prompts_async(self._prompts)
         for number, (prompt, row) in enumerate(zip(self._prompts, rows, strict=True)):
@@ -131,9 +147,7 @@ class TextAnswer:
 
     def _choices(self, piece: CompletionPiece) -> Iterator[CompletionChoice]:
         before = self._before[piece.number // self._num_samples]
-        tokens = [
-            _Token(text, log_prob, len(before.text) + begin) for text, log_prob, begin in self._tokens.read(piece)
-        ]
+        tokens = [one._replace(begin=len(before.text) + one.begin) for one in self._tokens.read(piece)]
         text = piece.text
         if piece.number not in self._begun:
             self._begun.add(piece.number)
@@ -144,11 +158,12 @@ class TextAnswer:
             tokens=[one.text for one in tokens],
             token_logprobs=[one.log_prob for one in tokens],
             text_offset=[one.begin for one in tokens],
+            top_logprobs=[_by_text(one) for one in tokens] if self._logprobs else None,
         )
         yield CompletionChoice(
             index=piece.number,
             text=text,
-            logprobs=logprobs if self._logprobs else None,
+            logprobs=None if self._logprobs is None else logprobs,
             finish_reason=_finish_reason(piece.completion),
         )
 
@@ -157,10 +172,12 @@ class TextAnswer:
 class ChatAnswer:
     """Answer of `/v1/chat/completions`."""
 
-    def __init__(self, model: str, *, logprobs: bool) -> None:
+    def __init__(
+        self, model: str, generator: Generator, prompts: Sequence[Prompt], *, num_samples: int, logprobs: bool
+    ) -> None:
         self._head: dict[str, Any] = _head("chatcmpl", model)
         self._logprobs = logprobs
-        self._tokens = _TokenReader()
+        self._tokens = _TokenReader(generator, prompts, num_samples=num_samples)
         self._begun: set[int] = set()
 
     def whole(self, completions: Sequence[Completion], usage: Usage) -> ChatCompletion:
@@ -195,11 +212,26 @@ class ChatAnswer:
         return ChatChunk(**self._head, choices=[ChatChunkChoice(index=number, delta=delta, **options)])
 
     def _read_logprobs(self, piece: CompletionPiece) -> ChatLogprobs | None:
-        tokens = self._tokens.read(piece)
         content = [
-            TokenLogprob(token=text, logprob=log_prob, bytes=list(text.encode())) for text, log_prob, _ in tokens
+            TokenLogprob(
+                **_token_fields(one.text, one.log_prob or 0.0),
+                top_logprobs=[TopLogprob(**_token_fields(*best)) for best in one.alternatives],
+            )
+            for one in self._tokens.read(piece)
         ]
         return ChatLogprobs(content=content) if self._logprobs else None
+
+
+def _token_fields(text: str, log_prob: float) -> dict[str, Any]:
+    return {"token": text, "logprob": log_prob, "bytes": list(text.encode())}
+
+
+def _by_text(token: _Token) -> dict[str, float]:
+    """Return the log-probabilities of the most probable tokens by their texts, and that of the token itself."""
+    found: dict[str, float] = {}
+    for text, log_prob in (*token.alternatives, (token.text, token.log_prob or 0.0)):
+        found.setdefault(text, log_prob)  # of tokens with the same text, the most probable one
+    return found
 
 
 def _head(kind: str, model: str) -> dict[str, Any]:

@@ -46,11 +46,9 @@ async def completions(request: Request, server: ServerDep) -> Any:
     body = await read_body(request, CompletionBody)
     served, generator = _find_generator(server, body.model)
     limit = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
-    options = body.sampling_options(limit, body.stop_strings)
+    options = body.sampling_options(limit, body.stop_strings, body.logprobs)
     prompts = await read_prompts(server, generator, body.prompts)
-    answer = TextAnswer(
-        served.name, generator, prompts, num_samples=body.n, echo=body.echo, logprobs=body.logprobs is not None
-    )
+    answer = TextAnswer(served.name, generator, prompts, num_samples=body.n, echo=body.echo, logprobs=body.logprobs)
     task = GenerationTask(server, client, served.name, generator, prompts, body.n, options, prepare=answer.prepare)
     return await _respond(answer, task, body)
 
@@ -71,10 +69,10 @@ async def chat_completions(request: Request, server: ServerDep) -> Any:
         raise invalid(message, "model")
     prompt = generator.chat_prompt([message.read() for message in body.messages])
     limit = server.config.limits.max_new_tokens if body.token_limit is None else body.token_limit
-    options = body.sampling_options(limit, [*generator.chat_stop, *body.stop_strings])
+    options = body.sampling_options(limit, [*generator.chat_stop, *body.stop_strings], body.top_logprobs)
     prompts = await read_prompts(server, generator, [prompt])
     task = GenerationTask(server, client, served.name, generator, prompts, body.n, options)
-    answer = ChatAnswer(served.name, logprobs=body.logprobs)
+    answer = ChatAnswer(served.name, generator, prompts, num_samples=body.n, logprobs=body.logprobs)
     return await _respond(answer, task, body)
 
 

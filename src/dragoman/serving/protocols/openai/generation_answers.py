@@ -20,7 +20,9 @@ class CompletionLogprobs(BaseModel):
 
     tokens: list[str]
     token_logprobs: list[float | None] = Field(description="null for a first token with nothing before it")
-    top_logprobs: None = None
+    top_logprobs: list[dict[str, float]] | None = Field(
+        default=None, description="the most probable tokens and the token itself, by their texts, if asked for"
+    )
     text_offset: list[int] = Field(description="character at which each token begins in the text")
 
 
@@ -44,13 +46,18 @@ class TextCompletion(BaseModel):
     usage: Usage | None = None
 
 
-class TokenLogprob(BaseModel):
-    """Generated token with its log-probability."""
+class TopLogprob(BaseModel):
+    """Token with its log-probability."""
 
     token: str
     logprob: float
     bytes: list[int]
-    top_logprobs: list[None] = []
+
+
+class TokenLogprob(TopLogprob):
+    """Generated token, and the most probable tokens at its place, if asked for."""
+
+    top_logprobs: list[TopLogprob]
 
 
 class ChatLogprobs(BaseModel):

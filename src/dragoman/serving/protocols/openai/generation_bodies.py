@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 
 from dragoman.inference import Message
-from dragoman.inference.generator import GenerationOptions
+from dragoman.inference.generator import MAX_ALTERNATIVES, GenerationOptions
 from dragoman.serving.protocols.openai.interface import only
 
 DEFAULT_MAX_TOKENS = 16
@@ -72,7 +72,7 @@ class GenerationBody(BaseModel, extra="forbid"):
         """All stop strings."""
         return [self.stop] if isinstance(self.stop, str) else self.stop or []
 
-    def sampling_options(self, max_new_tokens: int, stop: Sequence[str]) -> GenerationOptions:
+    def sampling_options(self, max_new_tokens: int, stop: Sequence[str], alternatives: int | None) -> GenerationOptions:
         """Return the options of a `Generator`."""
         return GenerationOptions(
             temperature=self.temperature,
@@ -86,6 +86,7 @@ class GenerationBody(BaseModel, extra="forbid"):
             seed=None if self.seed is None else self.seed % 2**64,
             max_new_tokens=max_new_tokens,
             stop=list(stop) or None,
+            alternatives=alternatives,
         )
 
 
@@ -97,16 +98,23 @@ class CompletionBody(GenerationBody):
     )
     max_tokens: int | None = Field(default=None, ge=1, description=f"default: {DEFAULT_MAX_TOKENS}")
     logprobs: int | None = Field(
-        default=None, ge=0, le=0, description="0: the log-probabilities of the generated tokens"
+        default=None,
+        ge=0,
+        le=MAX_ALTERNATIVES,
+        description="return the log-probabilities of the tokens, and as many of the most probable tokens",
     )
     echo: bool = Field(default=False, description="return the prompt before its completion")
     best_of: int | None = Field(default=None, description="the same as n")
     suffix: Empty = None
 
     @model_validator(mode="after")
-    def _check_best_of(self) -> Self:
+    def _check_alternatives(self) -> Self:
         if self.best_of not in (None, self.n):
             raise ValueError(f"best_of = {self.best_of}: choose n = {self.n}, all samples are returned")
+        if self.echo and self.logprobs:
+            raise ValueError(
+                f"logprobs = {self.logprobs}: the most probable tokens are not known in an echoed prompt; choose 0"
+            )
         return self
 
     @property
@@ -149,7 +157,9 @@ class ChatBody(GenerationBody):
     max_tokens: int | None = Field(default=None, ge=1, description="default: the limit of the server")
     max_completion_tokens: int | None = Field(default=None, ge=1, description="the same as max_tokens")
     logprobs: bool = Field(default=False, description="return the log-probabilities of the generated tokens")
-    top_logprobs: Zero = None
+    top_logprobs: int | None = Field(
+        default=None, ge=0, le=MAX_ALTERNATIVES, description="return as many of the most probable tokens"
+    )
     tools: Empty = None
     tool_choice: NoTool = None
     functions: Empty = None
@@ -164,9 +174,11 @@ class ChatBody(GenerationBody):
     prompt_cache_key: str | None = Field(default=None, description="has no effect on the answer")
 
     @model_validator(mode="after")
-    def _check_limit(self) -> Self:
+    def _check_options(self) -> Self:
         if self.max_tokens is not None and self.max_completion_tokens not in (None, self.max_tokens):
             raise ValueError("max_tokens and max_completion_tokens are the same limit; give one of them")
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs has no effect without logprobs = true")
         return self
 
     @property
