@@ -8,7 +8,7 @@ import pytest
 import dragoman
 from tests.node_packages import node_folder, run_node
 from tests.running_server import running_server
-from tests.untrained_runs import finished_embedder, finished_language_model
+from tests.untrained_runs import finished_encoder, finished_language_model
 
 pytestmark = pytest.mark.slow
 TURNS = {"user": {"prefix": "a", "suffix": " "}, "assistant": {"prefix": "t", "suffix": " "}}
@@ -21,7 +21,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("openai")
     finished_language_model(folder / "story", {"data": {"context_length": 64}})
     finished_language_model(folder / "talk", {"chat_template": TURNS, "data": {"context_length": 64}})
-    finished_embedder(folder / "vectors")
+    finished_encoder(folder / "vectors", "masked_lm")
     return folder
 
 
