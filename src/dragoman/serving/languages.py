@@ -6,9 +6,14 @@ from functools import cached_property
 from typing import Any, NamedTuple, final
 
 from babel import Locale, UnknownLocaleError
+from babel.core import get_global
 
-_ALIASES = {"zt": "zh-hant", "pb": "pt-br", "no": "nb", "iw": "he", "in": "id"}
+_ALIASES = {"zt": "zh-hant", "pb": "pt-br", "no": "nb", "iw": "he", "in": "id"} | {
+    f"zh-{region}": "zh-hant" for region in ("tw", "hk", "mo")
+}
 """Other codes of clients."""
+_NO_REGION = "xx"
+"""Region of codes such as `en_XX`, which stands for none."""
 
 
 class DetectedLanguage(NamedTuple):
@@ -21,16 +26,39 @@ class DetectedLanguage(NamedTuple):
 def find_language(given: str, known: Iterable[str]) -> str | None:
     """Return the known code that a client means: the same regardless of case, or one of the same language.
 
-    `pt-BR` finds `pt` where that is the only form of Portuguese, and `pt` finds `pt-BR`.
+    `pt-BR` finds `pt` where that is the only form of Portuguese, and `pt` finds `pt-BR`; `eng_Latn` finds `en`.
     """
     folded = {fold_code(code): code for code in sorted(known)}
     wanted = fold_code(given)
-    for one in (wanted, _ALIASES.get(wanted, wanted)):
+    alias = _ALIASES.get(wanted, wanted)
+    short = fold_code(short_code(alias))
+    for one in (wanted, alias, short):
         if one in folded:
             return folded[one]
-    language = _ALIASES.get(wanted, wanted).partition("-")[0]
+    language = short.partition("-")[0]
     same = [code for one, code in folded.items() if one.partition("-")[0] == language]
     return folded.get(language) or (same[0] if len(same) == 1 else None)
+
+
+def short_code(code: str) -> str:
+    """Return the shortest code of a language in BCP 47: `en` for `eng_Latn` and `en_XX`, `zh-Hant` for `zho_Hant`.
+
+    Source: the aliases and likely subtags of Unicode's CLDR.
+    """
+    language, *subtags = code.replace("_", "-").split("-")
+    alias = get_global("language_aliases").get(language.lower(), language.lower())
+    language = (alias if isinstance(alias, str) else alias[0]).split("_")[0]
+    likely = {one.casefold() for one in get_global("likely_subtags").get(language, "").split("_")[1:]} | {_NO_REGION}
+    return "-".join([language, *(one for one in subtags if one.casefold() not in likely)])
+
+
+def short_codes(own: Iterable[str]) -> dict[str, str]:
+    """Return the codes that a model has for languages, by their short codes; by themselves where these are taken."""
+    codes: dict[str, str] = {}
+    for code in sorted(own):
+        short = short_code(code)
+        codes[short if short not in codes else code.replace("_", "-")] = code
+    return codes
 
 
 def fold_code(code: str) -> str:

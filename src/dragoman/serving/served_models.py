@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, final
@@ -14,7 +14,7 @@ from dragoman.inference.concurrent_calls import EngineStatistics
 from dragoman.runs.folder import RunFolder
 from dragoman.serving.config import ModelConfig
 from dragoman.serving.errors import RequestError
-from dragoman.serving.languages import find_language
+from dragoman.serving.languages import find_language, short_codes
 
 if TYPE_CHECKING:
     from dragoman.runs.load import LoadedModel
@@ -37,7 +37,9 @@ class ServedModel:
     model: "LoadedModel"
     state: FolderState
     pairs: frozenset[LanguagePair] = frozenset()
-    """Language pairs of a translator."""
+    """Language pairs of a translator, in the codes that clients know."""
+    own_codes: Mapping[str, str] = field(default_factory=dict)
+    """Codes of the model itself by those that clients know, where they differ."""
     created: int = field(default_factory=lambda: int(time.time()))
     """Seconds since 1970 when the model was loaded."""
 
@@ -46,7 +48,8 @@ class ServedModel:
         assert isinstance(self.model, Translator)
         if not self.model.tokenizer.prefixes.languages:
             return {}
-        return {"source_language": pair[0], "target_language": pair[1]}
+        source, target = (self.own_codes.get(code, code) for code in pair)
+        return {"source_language": source, "target_language": target}
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,15 @@ class ModelStore:
             raise ConfigError("Two models have the same name. Give each a name of its own, as in NAME=PATH.")
         self._models = {name: self._read(name, config) for name, config in self._configs.items()}
         self._failed: dict[str, FolderState] = {}
-        self._pairs = _reachable_pairs(self.models)
+        self._set_pairs(_reachable_pairs(self.models))
+
+    def _set_pairs(self, pairs: frozenset[LanguagePair]) -> None:
+        targets: dict[str, set[str]] = {}
+        sources: dict[str, set[str]] = {}
+        for source, target in pairs:
+            targets.setdefault(source, set()).add(target)
+            sources.setdefault(target, set()).add(source)
+        self._pairs, self._targets, self._sources = pairs, targets, sources
 
     @property
     def models(self) -> Sequence[ServedModel]:
@@ -106,6 +117,10 @@ class ModelStore:
         """Return the language pairs that are translated, directly or through a third language."""
         return self._pairs
 
+    def sources(self, target: str | None = None) -> Collection[str]:
+        """Return the source languages of a target language, or of all."""
+        return self._targets.keys() if target is None else self._sources.get(target, ())
+
     def route(self, pair: LanguagePair, *, model: str | None = None) -> list[Hop]:
         """Return the models that translate a pair of known codes: one, or two through a third language.
 
@@ -127,11 +142,11 @@ class ModelStore:
 
     def find_source(self, given: str) -> str:
         """Return the source language that a code means. Raises RequestError if none is known."""
-        return _find(given, (source for source, _ in self.pairs()), "source")
+        return _find(given, self._targets, "source")
 
     def find_target(self, given: str, source: str | None = None) -> str:
         """Return the target language, of a source, that a code means. Raises RequestError if none is known."""
-        return _find(given, (target for one, target in self.pairs() if source in (None, one)), "target")
+        return _find(given, self._sources if source is None else self._targets.get(source, ()), "target")
 
     def find_pair(self, source: str, target: str) -> LanguagePair:
         """Return the pair that two codes mean, twice the same for equal ones. Raises RequestError if one is unknown."""
@@ -153,7 +168,7 @@ class ModelStore:
     async def _reload(self, name: str, state: FolderState) -> None:
         try:
             self._models[name] = await asyncio.to_thread(self._read, name, self._configs[name])
-            self._pairs = await asyncio.to_thread(_reachable_pairs, self.models)
+            self._set_pairs(await asyncio.to_thread(_reachable_pairs, self.models))
             _logger.info("loaded model %s again", name)
         except DragomanError as error:
             self._failed[name] = state
@@ -163,8 +178,10 @@ class ModelStore:
         path = Path(config.path)
         state = folder_state(path)
         model = self._load(config.path)
-        pairs = _language_pairs(config, model) if isinstance(model, Translator) else frozenset[LanguagePair]()
-        return ServedModel(name, path, model, state, pairs)
+        if not isinstance(model, Translator):
+            return ServedModel(name, path, model, state)
+        pairs, own_codes = _language_pairs(config, model)
+        return ServedModel(name, path, model, state, pairs, own_codes)
 
 
 def _reachable_pairs(models: Iterable[ServedModel]) -> frozenset[LanguagePair]:
@@ -189,20 +206,25 @@ def folder_state(path: Path) -> FolderState:
     return tuple((name, status.st_size, status.st_mtime_ns) for name, status in files)
 
 
-def _language_pairs(config: ModelConfig, translator: Translator) -> frozenset[LanguagePair]:
-    """Return the pairs of a translator: those of its configuration, of its tokenizer, or of its training files."""
+def _language_pairs(config: ModelConfig, translator: Translator) -> tuple[frozenset[LanguagePair], Mapping[str, str]]:
+    """Return the pairs of a translator, and its own codes by those of the pairs.
+
+    They are those of its configuration, of its tokenizer, or of its training files.
+    """
     prefixes = translator.tokenizer.prefixes
     given = config.source_language, config.target_language
     if prefixes.languages and given == (None, None):
-        codes = list(prefixes.languages)
-        return frozenset(prefixes.directions or ((a, b) for a in codes for b in codes if a != b))
+        own_codes = short_codes(prefixes.languages)
+        short = {own: code for code, own in own_codes.items()}
+        directions = prefixes.directions or [(a, b) for a in short for b in short if a != b]
+        return frozenset((short[a], short[b]) for a, b in directions), own_codes
     source, target = (one or two for one, two in zip(given, _trained_pair(Path(config.path)), strict=True))
     if source is None or target is None:
         raise ConfigError(
             f"{config.path}: does not say which languages it translates. Name them, as in: "
             f"dragoman serve en-de={config.path}"
         )
-    return frozenset([(source, target)])
+    return frozenset([(source, target)]), {}
 
 
 def _trained_pair(path: Path) -> tuple[str | None, str | None]:

@@ -76,8 +76,7 @@ class TranslationService:
 
         These are the source languages; those of a target language, and this language itself, where one is given.
         """
-        pairs = self.store.pairs()
-        languages = {source for source, one in pairs if target in (None, one)} | ({target} if target else set())
+        languages = {*self.store.sources(target), *([target] if target else [])}
         return await asyncio.to_thread(lambda: [self._detector.detect(text, languages) for text in texts])
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
