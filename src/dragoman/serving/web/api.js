@@ -1,6 +1,7 @@
 // Requests to the server that this page came from. All addresses are relative, so that the page works under any path.
 
 const STORED = "dragoman-key";
+const DETECTED = 1000; // characters whose language is detected
 
 export const apiKey = {
   get value() {
@@ -46,8 +47,9 @@ const json = (body, signal) => ({
 export const get = async (path) => (await send(path, {})).json();
 export const post = async (path, body, signal) => (await send(path, json(body, signal))).json();
 
-// The interface of LibreTranslate reads the key from the body.
-export const detect = (text, signal) => post("detect", { q: text, api_key: apiKey.value || undefined }, signal);
+// The interface of LibreTranslate reads the key from the body. The beginning of a text tells its language.
+export const detect = (text, signal) =>
+  post("detect", { q: text.slice(0, DETECTED), api_key: apiKey.value || undefined }, signal);
 export async function translateFile(file, source, target, signal) {
   const form = new FormData();
   for (const [name, value] of Object.entries({ source, target, api_key: apiKey.value }))

@@ -14,6 +14,7 @@ export class LanguageChoice {
   #model;
   #swap;
   #detected = null;
+  #wanted = null; // the target that was chosen, also while it is none of a detected language
 
   // Fill `container`. `onChange()` is called after each choice, `onSwap()` instead where both languages change places.
   constructor(container, { languages, models, onChange, onSwap = onChange }) {
@@ -26,7 +27,7 @@ export class LanguageChoice {
       onChange();
     };
     this.#source = element("select", { "aria-label": "Source language", onchange: chosen(() => this.#fillTargets()) });
-    this.#target = element("select", { "aria-label": "Target language", onchange: chosen(() => this.#fillModels()) });
+    this.#target = element("select", { "aria-label": "Target language", onchange: chosen(() => this.#chooseTarget()) });
     this.#model = element("select", { "aria-label": "Model", class: "model", onchange: () => onChange() });
     const swapped = () => {
       this.#swapLanguages();
@@ -39,6 +40,7 @@ export class LanguageChoice {
       ...languages.map(({ code }) => this.#option(code)),
     );
     this.recall();
+    this.#store();
     container.append(this.#source, this.#swap, this.#target, this.#model);
   }
 
@@ -76,7 +78,7 @@ export class LanguageChoice {
   recall() {
     const [from, to] = (recall(STORED) ?? "?").split(" ");
     const isKnown = [...this.#source.options].some((one) => one.value === from);
-    this.#choose(isKnown ? from : "", isKnown ? to : this.#languages[0].targets[0]);
+    this.#choose(isKnown ? from : "", isKnown ? to : this.#models.flatMap(({ pairs }) => pairs)[0]?.[1]);
   }
 
   #store() {
@@ -85,8 +87,12 @@ export class LanguageChoice {
 
   #choose(from, to) {
     this.#source.value = from;
+    this.#wanted = to;
     this.#fillTargets();
-    if ([...this.#target.options].some((one) => one.value === to)) this.#target.value = to;
+  }
+
+  #chooseTarget() {
+    this.#wanted = this.target;
     this.#fillModels();
   }
 
@@ -104,10 +110,9 @@ export class LanguageChoice {
   }
 
   #fillTargets() {
-    const before = this.target;
     const codes = this.#targetsOf(this.known);
     this.#target.replaceChildren(...codes.map((code) => this.#option(code)));
-    if (codes.includes(before)) this.#target.value = before;
+    if (codes.includes(this.#wanted)) this.#target.value = this.#wanted;
     this.#fillModels();
   }
 

@@ -45,7 +45,7 @@ export function locate(pieces, text) {
   const folded = fold(text);
   let from = 0;
   return pieces.map((piece) => {
-    const wanted = fold(piece.replace(/^[▁Ġ]|^##|@@$|<\/w>$/gu, "")).trim();
+    const wanted = fold(piece.replace(/^[▁Ġ]|^##|@@$|<\/w>$|⁇\s*/gu, "")).trim();
     if (!wanted) {
       // a space by itself belongs to the word that follows
       const start = from + /^\s*/.exec(text.slice(from))[0].length;

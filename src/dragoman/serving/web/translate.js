@@ -1,23 +1,19 @@
 // The tab "Translate": the translation of what is typed, sentence by sentence, and other translations of a sentence.
 
-import { detect, post } from "./api.js";
+import { detect } from "./api.js";
 import { $, arrowKeys, element, latest, percent, seconds } from "./dom.js";
 import { LanguageChoice } from "./languages.js";
-import { newWords, sentencesOf, withWords } from "./texts.js";
+import { newWords, sentencesOf } from "./texts.js";
+import { translateNew, translationsOf } from "./translations.js";
 import { closePopover, markSource, openPopover } from "./word_popover.js";
 
 const DELAY = 220; // milliseconds without typing before a request
-const SEARCH = { n_best: 4, beam_size: 5, split_sentences: false };
 const DOUBTFUL = 0.5; // words below this probability are underlined
 const LONG = 220; // characters from which the text is smaller
-const KEPT = 2000; // sentences whose translations are remembered
-
-const NONE = [{ text: "", words: [] }]; // translations of white space
+const NONE = [{ text: "", words: [] }]; // of white space, and of sentences that are not translated yet
 let choice = null;
 let sentences = [];
 let active = null;
-let limit = 0;
-const remembered = new Map(); // translations by languages, model and sentence
 const source = $("source");
 const output = $("translation");
 const pane = $("output-pane");
@@ -27,8 +23,7 @@ const run = latest({
   onBusy: (isBusy) => pane.setAttribute("aria-busy", isBusy),
 });
 
-export function startTranslate({ languages, models, settings }) {
-  limit = settings.charLimit;
+export function startTranslate({ languages, models }) {
   const onChange = () => update({ soon: true });
   const onSwap = () => {
     source.value = translation() || source.value;
@@ -63,9 +58,7 @@ function update(options) {
   closePopover();
   markSource(text);
   $("clear").hidden = !text;
-  const count = text.length.toLocaleString("en");
-  const most = text.length > limit / 2 ? ` of ${limit.toLocaleString("en")}` : "";
-  $("characters").textContent = text && `${count}${most} characters`;
+  $("characters").textContent = text && `${text.length.toLocaleString("en")} characters`;
   document.querySelector(".panes").classList.toggle("long", text.length > LONG);
   if (text.trim()) return run((signal) => translate(text, signal), options);
   run.stop();
@@ -79,38 +72,26 @@ async function translate(text, signal) {
   if (!choice.source) choice.showDetected((await detect(text, signal))[0]?.language ?? null);
   const languages = { source: choice.known, target: choice.target, model: choice.model };
   const cut = sentencesOf(text, languages.source);
-  const isAsked = await translateNew(
-    cut.map((one) => one.text),
-    languages,
-    signal,
-  );
+  let time = "";
+  for await (const _ of translateNew(cut, languages, signal)) {
+    time = seconds(since);
+    show(withTranslations(cut, languages), time);
+  }
+  if (!time) show(withTranslations(cut, languages));
+}
+
+// Sentences with their positions and translations. One that was shown before keeps the translation that was chosen.
+function withTranslations(cut, languages) {
+  const before = new Map(sentences.map((one) => [one.options, one]));
   let start = 0;
-  const found = cut.map(({ text: own, space }, at) => {
-    const options = remembered.get(keyOf(own, languages)) ?? NONE;
-    const before = sentences[at];
-    const isSame = before?.source === own && before.options === options; // keep what was chosen
-    const current = isSame ? before.current : options[0];
-    const made = { source: own, space, start, options, current, languages };
-    start += own.length + space.length;
+  return cut.map(({ text, space }) => {
+    const options = translationsOf(text, languages) ?? NONE;
+    const current = options === NONE ? NONE[0] : (before.get(options)?.current ?? options[0]);
+    const made = { source: text, space, start, options, current, languages };
+    start += text.length + space.length;
     return made;
   });
-  show(found, isAsked ? seconds(since) : "");
 }
-
-// Remember the translations of those sentences whose translations are not known. Returns whether there were any.
-async function translateNew(all, languages, signal) {
-  const texts = [...new Set(all)].filter((one) => one && !remembered.has(keyOf(one, languages)));
-  if (!texts.length) return false;
-  const { results } = await post("api/translate", { texts, ...languages, ...SEARCH }, signal);
-  results.forEach(({ translations }, at) => {
-    const options = translations.map((one) => withWords(one, languages.target));
-    remembered.set(keyOf(texts[at], languages), options);
-  });
-  for (const key of remembered.keys()) if (remembered.size > KEPT) remembered.delete(key);
-  return true;
-}
-
-const keyOf = (text, languages) => JSON.stringify([languages, text]);
 
 function show(found, time = "") {
   sentences = found;

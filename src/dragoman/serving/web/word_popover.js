@@ -120,20 +120,22 @@ async function showAttention(attended, { sentence, word, text }, signal) {
   const found = explained.source_words
     .map((name, at) => ({ name, place: places[at], weight: weights[at] }))
     .filter((one) => one.weight >= FAINT);
-  const marks = found
-    .filter((one) => one.place)
-    .map(({ place: { start, end }, weight }) => {
-      return { start: sentence.start + start, end: sentence.start + end, weight };
-    });
-  markSource(text, marks);
+  const isPivot = explained.source_text !== source; // the model read the translation of another one
+  if (!isPivot)
+    markSource(
+      text,
+      found.flatMap((one) => markOf(one, sentence.start)),
+    );
   const names = found
     .sort((one, other) => other.weight - one.weight)
     .slice(0, NAMED)
-    .flatMap(({ name, weight }, at) => {
-      return [at ? ", " : "", element("b", { text: name, lang: languages.source }), ` ${percent(weight)}`];
-    });
-  attended.replaceChildren(...(names.length ? ["Attended to ", ...names] : ["It attended to no single word."]));
+    .flatMap(({ name, weight }, at) => [at ? ", " : "", element("b", { text: name }), ` ${percent(weight)}`]);
+  const pivot = isPivot ? ` in “${explained.source_text}”, from which this was translated` : "";
+  attended.replaceChildren(...(names.length ? ["Attended to ", ...names, pivot] : ["It attended to no single word."]));
 }
+
+const markOf = ({ place, weight }, offset) =>
+  place ? [{ start: offset + place.start, end: offset + place.end, weight }] : [];
 
 // The translation of an alternative; words before the picked one were forced, and keep their probabilities.
 function continued({ probability, translation }, { current, languages }, word) {

@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser import chromium
 from tests.running_server import RunningServer, running_server
-from tests.untrained_runs import finished_encoder, finished_language_model
+from tests.untrained_runs import finished_encoder, finished_language_model, finished_run
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "run-1"
 TIMEOUT = 20_000
@@ -18,9 +18,10 @@ TIMEOUT = 20_000
 @pytest.fixture(scope="session")
 def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("page")
+    finished_run(folder / "de-fr")
     finished_language_model(folder / "story")
     finished_encoder(folder / "mood", "classification")
-    with running_server(folder, f"en-de={GOLDEN}", "story", "mood") as running:
+    with running_server(folder, f"en-de={GOLDEN}", "de-fr=de-fr", "story", "mood") as running:
         yield running
 
 

@@ -52,6 +52,42 @@ def test_sentences_are_translated_once(open_page):
     assert re.fullmatch(r"\S.*\S\n\n  \S.*\S\n", page.locator("#translation").text_content())
 
 
+def test_long_text_is_translated_in_parts(open_page):
+    page = open_page()
+    bodies = []
+    page.on("request", lambda one: bodies.append(one.post_data_json) if "api/translate" in one.url else None)
+    text = "".join(f"two dogs play and {name} sleeps\n" for name in map(str, range(100)))
+    page.fill("#source", text)
+    last = page.locator("#translation").get_by_role("button").nth(500)
+    last.wait_for()
+    sizes = [sum(map(len, body["texts"])) for body in bodies]
+    assert len(sizes) == 2
+    assert max(sizes) <= 1500
+    assert page.locator("#translation").text_content().count("\n") == 100
+
+
+def test_chosen_target_outlives_a_wrong_detection(open_page):
+    page = open_page()
+    answers = iter(["en", "de", "en"])
+    page.route("**/detect", lambda route: route.fulfill(json=[{"language": next(answers), "confidence": 99}]))
+    target = page.locator("#translate-languages").get_by_label("Target language")
+    shown = []
+    for name in ("English", "German", "English"):
+        page.fill("#source", f"two dogs play {len(shown)}")
+        page.locator("#translate-languages option", has_text=f"Detected: {name}").wait_for(state="attached")
+        shown.append(target.input_value())
+    assert shown == ["de", "fr", "de"]
+
+
+def test_word_of_a_pivoted_translation_names_the_text_between(open_page):
+    page = open_page()
+    page.locator("#translate-languages").get_by_label("Target language").select_option("fr")
+    page.fill("#source", TEXT)
+    words(page).first.click()
+    api.expect(page.locator(".attended")).to_contain_text(f"in “{TRANSLATION}”, from which this was translated")
+    assert page.locator("#mirror mark").count() == 0
+
+
 def test_overtaken_request_is_aborted(open_page):
     page = open_page()
     held, aborted = [], []
