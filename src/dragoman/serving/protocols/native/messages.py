@@ -14,9 +14,9 @@ from dragoman.serving.server import ServerDep
 
 
 class Body(BaseModel):
-    """Body of a request. Unknown parameters are refused, not ignored."""
+    """Body of a request. Unknown parameters are refused, not ignored, and so are numbers in texts."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     model: str | None = Field(default=None, description="name of the model; default: the first that can do this")
 

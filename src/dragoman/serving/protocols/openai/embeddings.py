@@ -17,7 +17,7 @@ from dragoman.serving.server import ServerDep
 router = openai_router()
 
 
-class EmbeddingsBody(BaseModel, extra="forbid"):
+class EmbeddingsBody(BaseModel, extra="forbid", strict=True):
     """Texts to embed."""
 
     input: str | Annotated[list[str], Field(min_length=1)] = Field(examples=["Two dogs play."])

@@ -25,14 +25,14 @@ Texts = Annotated[list[str], Field(min_length=1)]
 StopStrings = Annotated[list[str], Field(max_length=MAX_STOP_STRINGS)]
 
 
-class StreamOptions(BaseModel, extra="forbid"):
+class StreamOptions(BaseModel, extra="forbid", strict=True):
     """Options of an answer in pieces."""
 
     include_usage: bool = Field(default=False, description="count the tokens in a last piece")
     include_obfuscation: No = None
 
 
-class GenerationBody(BaseModel, extra="forbid"):
+class GenerationBody(BaseModel, extra="forbid", strict=True):
     """Parameters that completions and answers in a chat share; without one, that of the model applies."""
 
     model: str | None = Field(default=None, examples=["story"], description="name of the model; default: the first")
@@ -126,14 +126,14 @@ class CompletionBody(GenerationBody):
         return [ids] if ids else [one for one in self.prompt if not isinstance(one, int)]
 
 
-class TextPart(BaseModel, extra="forbid"):
+class TextPart(BaseModel, extra="forbid", strict=True):
     """Part of a message."""
 
     type: Literal["text"]
     text: str
 
 
-class ChatMessage(BaseModel, extra="forbid"):
+class ChatMessage(BaseModel, extra="forbid", strict=True):
     """Message of a conversation; that of the server may be sent back as it is."""
 
     role: Literal["system", "developer", "user", "assistant"] = Field(examples=["user"])
