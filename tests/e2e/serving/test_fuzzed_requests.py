@@ -63,8 +63,9 @@ VALID = {
 def small_server(tmp_path_factory) -> Iterator[RunningServer]:
     """A server with models of all kinds, and limits that keep requests short."""
     folder = tmp_path_factory.mktemp("fuzzed")
-    finished_run(folder / "en-de")
-    finished_run(folder / "de-fr")
+    short = {"decoding": {"max_length": 9}}  # random models end no output
+    finished_run(folder / "en-de", short)
+    finished_run(folder / "de-fr", short)
     finished_language_model(folder / "story", {"data": {"context_length": 64}})
     finished_language_model(folder / "talk", {"chat_template": TURNS, "data": {"context_length": 64}})
     encoders = {"vectors": "masked_lm", "mood": "classification", "words": "tagging", "reader": "question_answering"}
