@@ -339,7 +339,7 @@ def _function(name: str, function: Any, *, level: int) -> str:
 
 def _options(kind: Any) -> Iterator[str]:
     """Yield the keyword arguments that a TypedDict names, with the defaults of the code that takes them."""
-    from dragoman.inference.completion_result import Limits
+    from dragoman.inference.generation.generation_options import Limits
     from dragoman.inference.translator import Translator
     from dragoman.runs.load import load
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.decoding.config import DecodingConfig, SamplingConfig
-from dragoman.inference.generator import Generator
+from dragoman.inference.generation.generator import Generator
 from dragoman.interop.huggingface.partner import read, recognizes
 from dragoman.interop.huggingface.write_model import write
 from dragoman.interop.imported_model import ExportedModel, ImportedModel, ImportOptions

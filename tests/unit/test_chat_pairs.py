@@ -12,7 +12,7 @@ from dragoman.cli import main
 from dragoman.data.chat_template import PromptFormat
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import Rouge, corpus_score
-from dragoman.inference.prompts import encode_prompt
+from dragoman.inference.generation.prompts import encode_prompt
 from dragoman.models.special_symbols import BOS, EOS
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.finetune import apply_init_from

@@ -18,7 +18,7 @@ from dragoman.config import Config
 from dragoman.config_keys import alternatives
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.evaluation import MetricName
-from dragoman.inference.generator import SamplingOptions
+from dragoman.inference.generation.generation_options import SamplingOptions
 from dragoman.inference.translator import DecodingOptions
 from dragoman.runs.evaluate import METRIC
 from dragoman.runs.load import LOADED_AS

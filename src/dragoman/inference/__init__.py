@@ -15,21 +15,21 @@ from dragoman.inference.translator import Translator
 
 if TYPE_CHECKING:
     from dragoman.inference.classifier_and_tagger import Classification, Classifier, Tag, Tagger
-    from dragoman.inference.completion_result import Completion, CompletionPiece
     from dragoman.inference.embedder import Embedder
-    from dragoman.inference.generator import Generator
-    from dragoman.inference.perplexity import Perplexity
-    from dragoman.inference.prompts import GenerationWarning
+    from dragoman.inference.generation.completion_result import Completion, CompletionPiece
+    from dragoman.inference.generation.generator import Generator
+    from dragoman.inference.generation.perplexity import Perplexity
+    from dragoman.inference.generation.prompts import GenerationWarning
     from dragoman.inference.question_answerer import Answer, QuestionAnswerer
 
 _LAZY = {
     "question_answerer": ("Answer", "QuestionAnswerer"),
     "classifier_and_tagger": ("Classification", "Classifier", "Tag", "Tagger"),
-    "completion_result": ("Completion", "CompletionPiece"),
+    "generation.completion_result": ("Completion", "CompletionPiece"),
     "embedder": ("Embedder",),
-    "generator": ("Generator",),
-    "perplexity": ("Perplexity",),
-    "prompts": ("GenerationWarning",),
+    "generation.generator": ("Generator",),
+    "generation.perplexity": ("Perplexity",),
+    "generation.prompts": ("GenerationWarning",),
 }
 """Names imported on first use, by module."""
 

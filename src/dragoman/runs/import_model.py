@@ -16,7 +16,7 @@ from dragoman.data.datasets.labeled import Labels
 from dragoman.data.fingerprints import file_fingerprint
 from dragoman.errors import ConfigError, TextWarning
 from dragoman.inference.classifier_and_tagger import Classifier
-from dragoman.inference.generator import Generator
+from dragoman.inference.generation.generator import Generator
 from dragoman.inference.translator import Translator
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, NetworkConfig, network_shapes
 from dragoman.interop.recognize_format import Partner, recognize_format

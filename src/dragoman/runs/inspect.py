@@ -21,9 +21,9 @@ from dragoman.errors import DataError, warn
 from dragoman.inference.check_source_features import check_source_features
 from dragoman.inference.classifier_and_tagger import Classifier, Tagger
 from dragoman.inference.embedder import Embedder
-from dragoman.inference.generator import Generator
+from dragoman.inference.generation.generator import Generator
+from dragoman.inference.generation.prompts import encode_prompt
 from dragoman.inference.length_batches import BATCH_TOKENS, InputWarning
-from dragoman.inference.prompts import encode_prompt
 from dragoman.inference.question_answerer import QuestionAnswerer
 from dragoman.inference.translator import MAX_SEGMENT_LENGTH, Translator
 from dragoman.interpret.attention_recorder import Ids, as_module

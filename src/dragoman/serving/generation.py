@@ -5,10 +5,11 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import final
 
-from dragoman.inference.completion_result import Completion, CompletionPiece
 from dragoman.inference.concurrent_calls import run_beside
-from dragoman.inference.generator import GenerationOptions, Generator
-from dragoman.inference.prompts import Prompt
+from dragoman.inference.generation.completion_result import Completion, CompletionPiece
+from dragoman.inference.generation.generation_options import GenerationOptions
+from dragoman.inference.generation.generator import Generator
+from dragoman.inference.generation.prompts import Prompt
 from dragoman.serving.admission import Client
 from dragoman.serving.errors import invalid
 from dragoman.serving.metrics import AnswerObserver

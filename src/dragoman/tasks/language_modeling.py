@@ -16,9 +16,9 @@ from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.errors import DataError
 from dragoman.evaluation import Score
-from dragoman.inference.generator import Generator
+from dragoman.inference.generation.generator import Generator
+from dragoman.inference.generation.prompts import begins_with_bos
 from dragoman.inference.length_batches import BATCH_TOKENS
-from dragoman.inference.prompts import begins_with_bos
 from dragoman.models.decoder_only import DecoderOnlyTransformer
 from dragoman.models.factory import build_decoder_only
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood

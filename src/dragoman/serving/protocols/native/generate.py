@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel, Field
 
 from dragoman.inference import Generator
-from dragoman.inference.generator import GenerationOptions
+from dragoman.inference.generation.generation_options import GenerationOptions
 from dragoman.serving.errors import RequestError, invalid
 from dragoman.serving.event_stream import EventStream, event, stream_description
 from dragoman.serving.generation import GenerationTask, read_prompts

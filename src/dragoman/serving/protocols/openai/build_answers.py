@@ -7,8 +7,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple, final
 
 from dragoman.inference import Completion, CompletionPiece, Generator
-from dragoman.inference.completion_result import token_texts
-from dragoman.inference.prompts import Prompt
+from dragoman.inference.generation.completion_result import token_texts
+from dragoman.inference.generation.prompts import Prompt
 from dragoman.serving.protocols.openai.generation_answers import (
     AnswerMessage,
     ChatChoice,

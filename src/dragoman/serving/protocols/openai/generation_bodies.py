@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, Field, WithJsonSchema, model_validator
 
 from dragoman.inference import Message
-from dragoman.inference.generator import MAX_ALTERNATIVES, GenerationOptions
+from dragoman.inference.generation.generation_options import MAX_ALTERNATIVES, GenerationOptions
 from dragoman.serving.protocols.openai.interface import only
 
 DEFAULT_MAX_TOKENS = 16

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.data.tokenizers import BpeConfig, CharacterConfig, LanguageTokenizer, Tokenizer
-from dragoman.inference.completion_result import TextStream, find_first_stop
+from dragoman.inference.generation.completion_result import TextStream, find_first_stop
 
 TEXTS = ["two dogs and a cat", "  a\n\ncat 猫 ", "dogs é, dogs é"]
 SIDES = {

@@ -5,90 +5,41 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequen
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, final, overload
+from typing import Any, NamedTuple, Unpack, final, overload
 
 from dragoman.data.chat_template import ChatTemplate, Message, MessageDict, PromptFormat, format_chat
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.decoding.config import (
-    MAX_BEAM_SIZE,
-    DecodingConfig,
-    EndTokens,
-    SamplingConfig,
-    replace_options,
-    require_config,
-    require_end_tokens,
-    require_options,
-)
+from dragoman.decoding.config import DecodingConfig, SamplingConfig, require_config
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
-from dragoman.inference.completion_result import (
-    MAX_NEW_TOKENS,
+from dragoman.inference.concurrent_calls import EngineStatistics, ThreadQueue, run_beside, run_in_thread
+from dragoman.inference.engine_thread import PendingResult, RequestRunner
+from dragoman.inference.generation.completion_result import (
     Completion,
     CompletionPiece,
     CompletionStream,
-    Limits,
     build_completion,
     text_stream,
 )
-from dragoman.inference.concurrent_calls import EngineStatistics, ThreadQueue, run_beside, run_in_thread
-from dragoman.inference.engine_thread import PendingResult, RequestRunner
+from dragoman.inference.generation.generation_options import GenerationConfig, GenerationOptions, Limits, OptionReader
+from dragoman.inference.generation.perplexity import Perplexity, ScoringText, score_texts, scoring_texts
+from dragoman.inference.generation.prompts import Prompt, encode_prompt, encode_prompts, prompt_list
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
-    check_positive,
     check_text,
     one_or_more_texts,
     require_iterable,
     text_list,
-    warn_unknown,
 )
-from dragoman.inference.perplexity import Perplexity, ScoringText, score_texts
-from dragoman.inference.prompts import GenerationWarning, Prompt, encode_prompt, encode_prompts, prompt_list
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import number_chunks
-from dragoman.models.special_symbols import BOS, EOS
-from dragoman.number_words import counted
 
 _DEFAULT_CONFIG = SamplingConfig()
 _PLAIN_PROMPT = PromptFormat()
-MAX_SAMPLES = MAX_BEAM_SIZE
-"""Samples of a prompt, which are in memory at once, so that a service can pass the option on."""
-MAX_ALTERNATIVES = 20
-"""Most probable tokens that are recorded with each token."""
 _STREAM_CHUNK = 256
 """Prompts of a stream that are sorted and batched together."""
-
-GenerationConfig = SamplingConfig | DecodingConfig
-_G = TypeVar("_G", SamplingConfig, DecodingConfig, GenerationConfig)
-
-
-class SamplingOptions(TypedDict, total=False):
-    """Options of a sample, which replace those of its `SamplingConfig`; None has no effect."""
-
-    temperature: float | None
-    top_k: int | None
-    top_p: float | None
-    min_p: float | None
-    typical_p: float | None
-    repetition_penalty: float | None
-    no_repeat_ngram_size: int | None
-    min_length: int | None
-    allow_unk: bool | None
-    seed: int | None
-    end_tokens: EndTokens | None
-
-
-class GenerationOptions(SamplingOptions, total=False):
-    """Keyword arguments of all calls that generate.
-
-    The default of `max_new_tokens` is `MAX_NEW_TOKENS`. `alternatives` is the number of most probable tokens that are
-    recorded with each sampled token, at most `MAX_ALTERNATIVES`, in `Completion.generated`.
-    """
-
-    max_new_tokens: int | None
-    stop: str | Iterable[str] | None
-    alternatives: int | None
 
 
 class _Call(NamedTuple):
@@ -160,6 +111,10 @@ class Generator:
         return f"Generator({describe_backend(self.backend)}, vocabulary={size}, context={self.context}{kind})"
 
     @property
+    def _options(self) -> OptionReader:
+        return OptionReader(self.config, self.tokenizer.target, self.context)
+
+    @property
     def statistics(self) -> EngineStatistics:
         """Measurements of the concurrent calls, those of `generate_async`."""
         return self._samples.statistics + self._searches.statistics
@@ -229,35 +184,10 @@ class Generator:
         """Return a checked call; one without `num_samples` has no such parameter."""
         config = self.config if config is None else config
         others = () if num_samples is None else ("num_samples",)
-        config, limits = self._read_options(
+        config, limits = self._options.read(
             config, options, num_samples=1 if num_samples is None else num_samples, others=others
         )
         return self._prepare(prompt_list(prompts), config, limits)
-
-    def _read_options(
-        self, config: _G, options: GenerationOptions, *, num_samples: int = 1, others: Sequence[str] = ()
-    ) -> tuple[_G, Limits]:
-        """Return the configuration with the options of a call, and its limits; `others` are its further parameters."""
-        require_config(config, SamplingConfig, DecodingConfig)
-        known = [*GenerationOptions.__annotations__, *others]
-        for name, value in options.items():
-            if name in DecodingConfig.model_fields and name not in known:
-                raise ConfigError(f"{name}: belongs to a search. Give the config DecodingConfig({name}={value!r}).")
-        require_options(options, known)
-        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-        stop = one_or_more_texts(given.pop("stop", ()), name="stop")
-        limits = Limits(given.pop("max_new_tokens", MAX_NEW_TOKENS), stop, num_samples, given.pop("alternatives", 0))
-        if given and isinstance(config, DecodingConfig):
-            raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
-        config = self._with_end_tokens(replace_options(config, given))
-        return config, self._check_limits(limits, config)
-
-    def _with_end_tokens(self, config: _G) -> _G:
-        """Return the configuration with the end tokens of the model. Raises ConfigError if the vocabulary lacks one."""
-        ends = tuple(dict.fromkeys((*config.end_tokens, *self.config.end_tokens)))
-        config = config if ends == config.end_tokens else config.model_copy(update={"end_tokens": ends})
-        require_end_tokens(config, len(self.tokenizer.target))
-        return config
 
     @one_warning_per_problem()
     def generate_n_best(
@@ -277,7 +207,7 @@ class Generator:
         """
         others = ("num_samples", "first")
         config = self.config if config is None else config
-        config, limits = self._read_options(config, options, num_samples=num_samples, others=others)
+        config, limits = self._options.read(config, options, num_samples=num_samples, others=others)
         return self._complete(text_list(prompts, name="prompts"), config, limits, first=first)
 
     async def generate_n_best_async(
@@ -335,7 +265,7 @@ class Generator:
         """Yield what `generate_n_best` returns, for any number of prompts in the memory of `chunk` of them."""
         others = ("num_samples", "chunk")
         config = self.config if config is None else config
-        config, limits = self._read_options(config, options, num_samples=num_samples, others=others)
+        config, limits = self._options.read(config, options, num_samples=num_samples, others=others)
         chunks = number_chunks(prompts, size=chunk, first=0, name="prompts", check=check_text)
         return (one for first, some in chunks for one in self._complete(some, config, limits, first=first))
 
@@ -343,7 +273,7 @@ class Generator:
         self, prompt: str, config: SamplingConfig | None = None, **options: Unpack[GenerationOptions]
     ) -> Iterator[str]:
         """Yield the text that `generate` returns for one prompt, in pieces, as soon as they are certain."""
-        config, limits = self._read_options(self.config if config is None else config, options)
+        config, limits = self._options.read(self.config if config is None else config, options)
         [read] = self._read_prompts(text_list([prompt], name="prompts"), config, limits)
         return self._stream(read, config, limits)
 
@@ -442,7 +372,7 @@ class Generator:
         """Stop strings of an answer in a chat: the ends of turns that the model writes as text."""
         if self.template is None or self.pairs:
             return ()
-        return tuple(filter(self._can_generate, self.template.stop))
+        return tuple(filter(self._options.can_generate, self.template.stop))
 
     def build_prompt(self, source: str, form: PromptFormat | None = None) -> str:
         """Return the prompt of a source, in the form of the training pairs or in another.
@@ -472,7 +402,7 @@ class Generator:
         missing or too many, ConfigError on an overlap that a window cannot have.
         """
         given = None if prompts is None else text_list(prompts, name="prompts")
-        return self._score(self._scoring_texts(text_list(texts), given), overlap=overlap)
+        return self._score(scoring_texts(self.tokenizer, text_list(texts), given, pairs=self.pairs), overlap=overlap)
 
     async def score_async(
         self, texts: Iterable[str], *, prompts: Iterable[str] | None = None, overlap: int = 0
@@ -545,67 +475,6 @@ class Generator:
         start = OutputStart(ids[-1], context=prompt.context, observe=observe, alternatives=limits.alternatives)
         starts = [replace(start, key=key) for key in keys]
         return [Request(ids, config, most, start=start, size=min(len(ids) + most, self.context)) for start in starts]
-
-    def _check_limits(self, limits: Limits, config: GenerationConfig) -> Limits:
-        """Return the limits, checked against the configuration and the model."""
-        stop, most, num_samples = limits.stop, limits.max_new_tokens, limits.num_samples
-        check_positive(max_new_tokens=most, num_samples=num_samples)
-        count = limits.alternatives
-        if not isinstance(count, int) or not 0 <= count <= MAX_ALTERNATIVES:
-            raise ConfigError(f"alternatives = {count!r}: choose a whole number from 0 to {MAX_ALTERNATIVES}")
-        if num_samples > MAX_SAMPLES:
-            raise ConfigError(
-                f"num_samples = {num_samples}: at most {MAX_SAMPLES} samples are drawn at once; "
-                "call again with another seed for more"
-            )
-        if config.min_length > most:
-            raise ConfigError(
-                f"min_length = {config.min_length} is above max_new_tokens = {most}; raise max_new_tokens"
-            )
-        if isinstance(config, DecodingConfig):
-            self._check_search(config, limits)
-        elif num_samples > 1 and config.temperature == 0:
-            raise ConfigError(f"num_samples = {num_samples}: with temperature = 0 all samples are the same; choose 1")
-        for one in stop:
-            if not self._can_generate(one):
-                raise ConfigError(
-                    f"stop = {one!r}: the tokenizer of this model never generates it (it is empty, or its white space, "
-                    "casing or Unicode form is normalized); remove it"
-                )
-        return limits
-
-    def _check_search(self, config: DecodingConfig, limits: Limits) -> None:
-        for name in ("max_length", "max_length_ratio", "max_length_offset"):
-            if getattr(config, name) != DecodingConfig.model_fields[name].default:
-                raise ConfigError(f"{name} has no effect on a completion; set max_new_tokens instead")
-        if limits.max_new_tokens >= self.context:
-            raise ConfigError(
-                f"max_new_tokens = {limits.max_new_tokens}: a search keeps its hypotheses in the context of "
-                f"{self.context} tokens, prompt included; choose {self.context - 1} at most, "
-                "or sample (with temperature 0 for the most probable token)"
-            )
-        if limits.alternatives:
-            raise ConfigError("alternatives has no effect on a search; remove it, or sample (with temperature 0)")
-        if (count := limits.num_samples) > 1:
-            raise ConfigError(f"num_samples = {count} has no effect on a search; set n_best = {count} instead")
-
-    def _can_generate(self, text: str) -> bool:
-        return bool(text) and text in self.tokenizer.target.normalize(f"x{text}x")
-
-    def _scoring_texts(self, texts: list[str], prompts: list[str] | None) -> list[ScoringText]:
-        if self.pairs and (prompts is None or len(prompts) != len(texts)):
-            raise DataError(
-                f"{counted(len(texts), 'texts')} but {len(prompts or ())} prompts; this model needs one for each"
-            )
-        if not self.pairs and prompts is not None:
-            raise DataError("this model continues texts and has no separate prompts; leave prompts out")
-        encoded = self.tokenizer.target.encode_batch(texts)
-        warn_unknown(texts, encoded, self.tokenizer.target, category=GenerationWarning, unit="text")
-        before: list[list[int]] = [[] for _ in texts]
-        if prompts is not None:
-            before = self.tokenizer.source.encode_batch(prompts)
-            warn_unknown(prompts, before, self.tokenizer.source, category=GenerationWarning, unit="prompt")
-        return [ScoringText([*source, BOS], [*ids, EOS]) for source, ids in zip(before, encoded, strict=True)]
 
 
 def _best(found: list[list[Completion]], prompts: object) -> Completion | list[Completion]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.inference.perplexity import ScoringWindow, scoring_windows
+from dragoman.inference.generation.perplexity import ScoringWindow, scoring_windows
 
 
 @pytest.mark.parametrize(

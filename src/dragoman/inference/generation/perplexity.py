@@ -6,13 +6,17 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
+from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import AVERAGE_LOG_PROB
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import perplexity
 from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.concurrent_calls import Turn
-from dragoman.inference.length_batches import run_in_batches
+from dragoman.inference.generation.prompts import GenerationWarning
+from dragoman.inference.length_batches import run_in_batches, warn_unknown
+from dragoman.models.special_symbols import BOS, EOS
+from dragoman.number_words import counted
 
 
 @final
@@ -56,6 +60,25 @@ class ScoringText(NamedTuple):
 
     prompt: list[int]
     target: list[int]
+
+
+def scoring_texts(
+    tokenizer: Tokenizer, texts: list[str], prompts: list[str] | None, *, pairs: bool
+) -> list[ScoringText]:
+    """Return texts to score, each after its prompt. Raises DataError where prompts are missing or too many."""
+    if pairs and (prompts is None or len(prompts) != len(texts)):
+        raise DataError(
+            f"{counted(len(texts), 'texts')} but {len(prompts or ())} prompts; this model needs one for each"
+        )
+    if not pairs and prompts is not None:
+        raise DataError("this model continues texts and has no separate prompts; leave prompts out")
+    encoded = tokenizer.target.encode_batch(texts)
+    warn_unknown(texts, encoded, tokenizer.target, category=GenerationWarning, unit="text")
+    before: list[list[int]] = [[] for _ in texts]
+    if prompts is not None:
+        before = tokenizer.source.encode_batch(prompts)
+        warn_unknown(prompts, before, tokenizer.source, category=GenerationWarning, unit="prompt")
+    return [ScoringText([*source, BOS], [*ids, EOS]) for source, ids in zip(before, encoded, strict=True)]
 
 
 class ScoringWindow(NamedTuple):

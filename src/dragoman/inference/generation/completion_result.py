@@ -8,11 +8,10 @@ from typing import Any, Literal, NamedTuple, final
 from dragoman.data.tokenizers import LanguageTokenizer, StreamingDecoder
 from dragoman.decoding.hypothesis import Hypothesis, TokenAlternatives, TokenObserver
 from dragoman.html_tables import html_table
-from dragoman.inference.prompts import Prompt
+from dragoman.inference.generation.generation_options import Limits
+from dragoman.inference.generation.prompts import Prompt
 
 FinishReason = Literal["end", "stop", "length"]
-MAX_NEW_TOKENS = 256
-"""Default limit of a completion."""
 
 
 class GeneratedToken(NamedTuple):
@@ -83,17 +82,6 @@ class Completion:
     def _repr_html_(self) -> str:
         header = ["prompt", "completion", "score", "finish reason"]
         return html_table(header, [[self.prompt, self.text, self.score, self.finish_reason]])
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of the completions of a prompt: number of tokens, stop strings that they end before, and samples."""
-
-    max_new_tokens: int = MAX_NEW_TOKENS
-    stop: Sequence[str] = ()
-    num_samples: int = 1
-    alternatives: int = 0
-    """Most probable tokens that are recorded with each token."""
 
 
 @final

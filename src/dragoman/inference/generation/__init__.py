@@ -1,0 +1,1 @@
+"""Generation of text: prompts in, completions out, whole or in pieces, and the perplexity of texts."""
