@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, Literal, final, overload
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.inference import Translator
@@ -17,11 +17,21 @@ from dragoman.serving.errors import RequestError
 from dragoman.serving.languages import find_language, short_codes
 
 if TYPE_CHECKING:
+    from dragoman.inference import Classifier, Embedder, Generator, QuestionAnswerer, Tagger
     from dragoman.runs.load import LoadedModel
 
 LanguagePair = tuple[str, str]
 FolderState = tuple[tuple[str, int, int], ...]
-_M = TypeVar("_M")
+ModelKind = Literal["translator", "generator", "classifier", "tagger", "question_answerer", "embedder"]
+_KINDS: Mapping[str, ModelKind] = {
+    "Translator": "translator",
+    "Generator": "generator",
+    "Classifier": "classifier",
+    "Tagger": "tagger",
+    "QuestionAnswerer": "question_answerer",
+    "Embedder": "embedder",
+}
+"""Kinds by the names of their classes, some of which import PyTorch."""
 _PIVOTS = ("en",)
 """Languages that are preferred between two others."""
 _logger = logging.getLogger(__name__)
@@ -42,6 +52,11 @@ class ServedModel:
     """Codes of the model itself by those that clients know, where they differ."""
     created: int = field(default_factory=lambda: int(time.time()))
     """Seconds since 1970 when the model was loaded."""
+
+    @property
+    def kind(self) -> ModelKind:
+        """What the model does."""
+        return _KINDS[type(self.model).__name__]
 
     def language_options(self, pair: LanguagePair) -> dict[str, str]:
         """Return the arguments of `translate` for a pair: none for a model of one pair."""
@@ -100,14 +115,28 @@ class ModelStore:
             if isinstance(statistics, EngineStatistics):
                 yield one.name, statistics
 
-    def of_kind(self, *kinds: type[Any]) -> list[ServedModel]:
-        """Return the models that are loaded as one of these classes."""
-        return [one for one in self.models if isinstance(one.model, kinds)]
+    def of_kind(self, *kinds: ModelKind) -> list[ServedModel]:
+        """Return the models of some kinds."""
+        return [one for one in self.models if one.kind in kinds]
 
-    def get(self, name: str | None, kind: type[_M], *, verb: str) -> tuple[ServedModel, _M]:
-        """Return a model of this class by its name; without a name, the first. Raises RequestError if there is none."""
-        for one in self.models:
-            if name in (None, one.name) and isinstance(one.model, kind):
+    @overload
+    def get(self, name: str | None, kind: Literal["translator"], *, verb: str) -> tuple[ServedModel, Translator]: ...
+    @overload
+    def get(self, name: str | None, kind: Literal["generator"], *, verb: str) -> tuple[ServedModel, "Generator"]: ...
+    @overload
+    def get(self, name: str | None, kind: Literal["classifier"], *, verb: str) -> tuple[ServedModel, "Classifier"]: ...
+    @overload
+    def get(self, name: str | None, kind: Literal["tagger"], *, verb: str) -> tuple[ServedModel, "Tagger"]: ...
+    @overload
+    def get(
+        self, name: str | None, kind: Literal["question_answerer"], *, verb: str
+    ) -> tuple[ServedModel, "QuestionAnswerer"]: ...
+    @overload
+    def get(self, name: str | None, kind: Literal["embedder"], *, verb: str) -> tuple[ServedModel, "Embedder"]: ...
+    def get(self, name: str | None, kind: ModelKind, *, verb: str) -> tuple[ServedModel, Any]:
+        """Return a model of this kind by its name; without a name, the first. Raises RequestError if there is none."""
+        for one in self.of_kind(kind):
+            if name in (None, one.name):
                 return one, one.model
         if name in self._models:
             raise RequestError(400, f"The model {name} cannot {verb}.", "model")
@@ -126,7 +155,7 @@ class ModelStore:
 
         Raises RequestError if there are none.
         """
-        chosen = [one for one in self.of_kind(Translator) if model in (None, one.name)]
+        chosen = [one for one in self.of_kind("translator") if model in (None, one.name)]
         for one in chosen:
             if pair in one.pairs:
                 return [Hop(one, pair)]

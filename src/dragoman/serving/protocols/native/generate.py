@@ -8,7 +8,6 @@ from typing import Any, Literal
 from fastapi import Request, Response
 from pydantic import BaseModel, Field
 
-from dragoman.inference import Generator
 from dragoman.inference.generation.generation_options import GenerationOptions
 from dragoman.serving.errors import RequestError, invalid
 from dragoman.serving.event_stream import EventStream, event, stream_description
@@ -105,7 +104,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 async def generate(request: Request, server: ServerDep, client: ClientDep) -> dict[str, Any] | Response:
     """Complete a prompt, or each of a list."""
     body = await read_body(request, GenerateBody)
-    served, generator = server.store.get(body.model, Generator, verb="generate text")
+    served, generator = server.store.get(body.model, "generator", verb="generate text")
     given = one_or_more(body.prompts)
     if not given:
         raise invalid("Invalid request: prompts is an empty list", "prompts")

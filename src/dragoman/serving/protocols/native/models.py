@@ -1,31 +1,21 @@
 """List of the models."""
 
-from typing import Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
-from dragoman.inference import Classifier, Tagger
 from dragoman.serving.protocols.native.messages import ClientDep, native_router
-from dragoman.serving.served_models import ServedModel
+from dragoman.serving.served_models import ModelKind, ServedModel
 from dragoman.serving.server import ServerDep
 
 router = native_router()
-Kind = Literal["translator", "generator", "classifier", "tagger", "question_answerer", "embedder"]
-_KINDS: dict[str, Kind] = {
-    "Translator": "translator",
-    "Generator": "generator",
-    "Classifier": "classifier",
-    "Tagger": "tagger",
-    "QuestionAnswerer": "question_answerer",
-    "Embedder": "embedder",
-}
 
 
 class ModelRecord(BaseModel):
     """Model that clients can name."""
 
     name: str
-    kind: Kind
+    kind: ModelKind
     created: int = Field(description="when it was loaded, in seconds since 1970")
     pairs: list[tuple[str, str]] = Field(description="languages that a translator translates from and into")
     labels: list[str] | None = Field(default=None, description="labels of a classifier or tagger")
@@ -44,11 +34,11 @@ async def models(server: ServerDep, client: ClientDep) -> ModelsAnswer:  # noqa:
 
 
 def _record(served: ServedModel) -> ModelRecord:
-    model = served.model
+    model: Any = served.model
     return ModelRecord(
         name=served.name,
-        kind=_KINDS[type(model).__name__],
+        kind=served.kind,
         created=served.created,
         pairs=sorted(served.pairs),
-        labels=list(model.labels.names) if isinstance(model, Classifier | Tagger) else None,
+        labels=list(model.labels.names) if served.kind in ("classifier", "tagger") else None,
     )

@@ -6,7 +6,6 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from dragoman.decoding.config import AnswerConfig
-from dragoman.inference import Classifier, Embedder, Generator, QuestionAnswerer, Tagger, Translator
 from dragoman.serving.errors import invalid
 from dragoman.serving.http_requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router, one_or_more
@@ -41,7 +40,7 @@ class ClassifyAnswer(BaseModel):
 async def classify(request: Request, server: ServerDep, client: ClientDep) -> dict[str, Any]:
     """Classify a text, or each of a list."""
     body = await read_body(request, TextsBody)
-    served, classifier = server.store.get(body.model, Classifier, verb="classify texts")
+    served, classifier = server.store.get(body.model, "classifier", verb="classify texts")
     texts = one_or_more(body.texts)
     with server.work(client, texts) as answer_with:
         found = await classifier.classify_async(texts)
@@ -81,7 +80,7 @@ class TagAnswer(BaseModel):
 async def tag(request: Request, server: ServerDep, client: ClientDep) -> dict[str, Any]:
     """Tag the words of sentences."""
     body = await read_body(request, TagBody)
-    served, tagger = server.store.get(body.model, Tagger, verb="tag words")
+    served, tagger = server.store.get(body.model, "tagger", verb="tag words")
     with server.work(client, [" ".join(words) for words in body.sentences]) as answer_with:
         found = await tagger.tag_async(body.sentences)
         answer_with(served.name, (one.label for words in found for one in words))
@@ -123,7 +122,7 @@ class AnswerAnswer(BaseModel):
 async def answer(request: Request, server: ServerDep, client: ClientDep) -> dict[str, Any]:
     """Answer a question by spans of a text."""
     body = await read_body(request, QuestionBody)
-    served, answerer = server.store.get(body.model, QuestionAnswerer, verb="answer questions")
+    served, answerer = server.store.get(body.model, "question_answerer", verb="answer questions")
     given = body.model_dump(include=set(AnswerConfig.model_fields), exclude_none=True)
     with server.work(client, [body.question, body.context], body.n_best) as answer_with:
         [found] = await answerer.answer_batch_async([(body.question, body.context)], AnswerConfig(**given))
@@ -142,7 +141,7 @@ class EmbedAnswer(BaseModel):
 async def embed(request: Request, server: ServerDep, client: ClientDep) -> dict[str, Any]:
     """Return the vector of a text, or of each of a list."""
     body = await read_body(request, TextsBody)
-    served, embedder = server.store.get(body.model, Embedder, verb="embed texts")
+    served, embedder = server.store.get(body.model, "embedder", verb="embed texts")
     texts = one_or_more(body.texts)
     with server.work(client, texts) as answer_with:
         vectors = await embedder.embed_async(texts)
@@ -183,12 +182,12 @@ async def score(request: Request, server: ServerDep, client: ClientDep) -> dict[
     if body.sources is None:
         if body.source is not None or body.target is not None:
             raise invalid("Invalid request: source and target have an effect with sources only", "sources")
-        served, generator = server.store.get(body.model, Generator, verb="score texts without sources")
+        served, generator = server.store.get(body.model, "generator", verb="score texts without sources")
         with server.work(client, texts) as answer_with:
             found = await generator.score_async(texts)
             answer_with(served.name, ())
     else:
-        served, translator = server.store.get(body.model, Translator, verb="score translations")
+        served, translator = server.store.get(body.model, "translator", verb="score translations")
         sources = one_or_more(body.sources)
         languages: Any = {"source_language": body.source, "target_language": body.target}
         with server.work(client, [*texts, *sources]) as answer_with:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request
 from pydantic import BaseModel
 
-from dragoman.inference import Completion, Generator, Translator
+from dragoman.inference import Completion, Generator
 from dragoman.serving.errors import invalid
 from dragoman.serving.event_stream import EventStream, event, stream_description
 from dragoman.serving.generation import GenerationTask, read_prompts
@@ -81,13 +81,13 @@ def _find_generator(server: Server, name: str | None) -> tuple[ServedModel, Gene
 
     A translator is refused, because clients of this interface write instructions, which it would translate.
     """
-    if any(one.name == name for one in server.store.of_kind(Translator)):
+    if any(one.name == name for one in server.store.of_kind("translator")):
         raise invalid(
             f"The model {name} translates, and would translate instructions, too. Use POST /translate or "
             "/v2/translate.",
             "model",
         )
-    return server.store.get(name, Generator, verb="generate text")
+    return server.store.get(name, "generator", verb="generate text")
 
 
 async def _respond(answer: TextAnswer | ChatAnswer, task: GenerationTask, body: GenerationBody) -> Any:

@@ -2,17 +2,19 @@
 
 import asyncio
 import base64
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from dragoman.inference import Embedder
 from dragoman.serving.errors import invalid
 from dragoman.serving.http_requests import body_schema, read_body
 from dragoman.serving.protocols.openai.interface import client_of, openai_router
 from dragoman.serving.server import ServerDep
+
+if TYPE_CHECKING:  # it imports PyTorch
+    from dragoman.inference import Embedder
 
 router = openai_router()
 
@@ -59,7 +61,7 @@ async def embeddings(request: Request, server: ServerDep) -> EmbeddingsAnswer:
     client = client_of(request, server)
     body = await read_body(request, EmbeddingsBody)
     texts = [body.input] if isinstance(body.input, str) else body.input
-    served, embedder = server.store.get(body.model, Embedder, verb="embed texts")
+    served, embedder = server.store.get(body.model, "embedder", verb="embed texts")
     if body.dimensions not in (None, embedder.size):
         raise invalid(f"dimensions = {body.dimensions}: the vectors of this model have {embedder.size}.", "dimensions")
     with server.work(client, texts) as answer_with:
@@ -80,7 +82,7 @@ def _base64(vector: np.ndarray) -> str:
     return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
-def _count_tokens(embedder: Embedder, texts: list[str]) -> int:
+def _count_tokens(embedder: "Embedder", texts: list[str]) -> int:
     """Return the tokens of all texts, with begin and end symbols. Raises RequestError where one is too long."""
     lengths = [len(ids) + 2 for ids in embedder.tokenizer.encode_batch(texts)]
     for number, length in enumerate(lengths):

@@ -5,7 +5,6 @@ from typing import Literal
 from fastapi import Request
 from pydantic import BaseModel
 
-from dragoman.inference import Embedder, Generator
 from dragoman.serving.errors import RequestError
 from dragoman.serving.protocols.openai.interface import client_of, openai_router
 from dragoman.serving.served_models import ServedModel
@@ -39,14 +38,14 @@ class ModelList(BaseModel):
 async def models(request: Request, server: ServerDep) -> ModelList:
     """Return the language models and embedders; translators have interfaces of their own."""
     client_of(request, server)
-    return ModelList(data=[Model.of(one) for one in server.store.of_kind(Generator, Embedder)])
+    return ModelList(data=[Model.of(one) for one in server.store.of_kind("generator", "embedder")])
 
 
 @router.get("/models/{model:path}", response_model=Model)
 async def model(model: str, request: Request, server: ServerDep) -> Model:
     """Return a language model or embedder."""
     client_of(request, server)
-    for one in server.store.of_kind(Generator, Embedder):
+    for one in server.store.of_kind("generator", "embedder"):
         if one.name == model:
             return Model.of(one)
     raise RequestError(404, f"There is no language model or embedder {model[:128]}.", "model")
