@@ -6,9 +6,11 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tests.untrained_runs import finished_run
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 BODY = {"q": "two dogs play .", "source": "en", "target": "de"}
+Build = Callable[[Path, int, str], list[str]]
 CERTIFICATE = (
     "req -x509 -newkey rsa:2048 -nodes -days 1 -keyout key.pem -out certificate.pem "
     "-subj /CN=localhost -addext subjectAltName=DNS:localhost"
@@ -86,31 +89,34 @@ class Proxy:
         return response.status, json.loads(text) if response.headers.get_content_type() == "application/json" else None
 
 
-@pytest.fixture(scope="module", params=[_nginx, _caddy], ids=["nginx", "caddy"])
-def running_proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    tmp_path = tmp_path_factory.mktemp("proxy")
-    build: Callable[[Path, int, str], list[str]] = request.param
-    if shutil.which(request.param.__name__.removeprefix("_")) is None or shutil.which("openssl") is None:
+@contextmanager
+def _run_proxy(build: Build, folder: Path, server: str) -> Iterator[Proxy]:
+    """Run a proxy before the server at an address."""
+    if shutil.which(build.__name__.removeprefix("_")) is None or shutil.which("openssl") is None:
         pytest.skip("needs the proxy and openssl")
-    subprocess.run(
-        f"openssl {CERTIFICATE}".split(),
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
+    subprocess.run(f"openssl {CERTIFICATE}".split(), cwd=folder, check=True, capture_output=True)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    finished_run(tmp_path / "run")
-    with running_server(tmp_path, "en-de=run", "--set", "limits.requests_per_minute=5") as server:
-        command = build(tmp_path, port, server.url.removeprefix("http://"))
-        with (tmp_path / "proxy.log").open("wb") as log:
-            process = subprocess.Popen(command, stderr=log, stdout=log)
-        try:
-            _wait_for(port, process, tmp_path / "proxy.log")
-            yield Proxy(port, tmp_path / "certificate.pem")
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+    command = build(folder, port, server)
+    with (folder / "proxy.log").open("wb") as log:
+        process = subprocess.Popen(command, stderr=log, stdout=log)
+    try:
+        _wait_for(port, process, folder / "proxy.log")
+        yield Proxy(port, folder / "certificate.pem")
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+@pytest.fixture(scope="module", params=[_nginx, _caddy], ids=["nginx", "caddy"])
+def running_proxy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    folder = tmp_path_factory.mktemp("proxy")
+    finished_run(folder / "run")
+    with (
+        running_server(folder, "en-de=run", "--set", "limits.requests_per_minute=5") as server,
+        _run_proxy(request.param, folder, server.url.removeprefix("http://")) as proxy,
+    ):
+        yield proxy
 
 
 @pytest.fixture
@@ -159,3 +165,41 @@ def test_addresses_that_the_server_names_have_the_scheme_of_the_proxy(proxy: Pro
     )
     assert status == 200
     assert answer["translatedFileUrl"].startswith("https://localhost")
+
+
+@pytest.mark.parametrize("build", [_nginx, _caddy])
+def test_the_first_piece_of_a_stream_arrives_before_the_second_is_sent(build: Build, tmp_path: Path):
+    first_has_arrived = threading.Event()
+    in_time: list[bool] = []
+
+    class Streamer(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            if self.path == "/stream":
+                self.wfile.write(b"9\r\ndata: 1\n\n\r\n")
+                in_time.append(first_has_arrived.wait(timeout=10))
+            self.wfile.write(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
+
+        def log_message(self, *_: object) -> None: ...
+
+    upstream = ThreadingHTTPServer(("127.0.0.1", 0), Streamer)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    try:
+        with _run_proxy(build, tmp_path, f"127.0.0.1:{upstream.server_port}") as proxy:
+            connection = proxy.connect()
+            connection.request("GET", "/stream")
+            response = connection.getresponse()
+            assert response.read(9) == b"data: 1\n\n"
+            first_has_arrived.set()
+            assert response.read() == b"data: 2\n\n"
+            assert in_time == [True]
+            connection.close()
+    finally:
+        first_has_arrived.set()
+        upstream.shutdown()
+        upstream.server_close()
