@@ -171,7 +171,8 @@ class _Schemas:
         if options := schema.get("anyOf") or schema.get("oneOf"):
             return " or ".join(dict.fromkeys(self.type_of(one) for one in options if one.get("type") != "null"))
         if "const" in schema or "enum" in schema:
-            return ", ".join(f"`{one}`" for one in schema.get("enum", (schema.get("const"),)))
+            values = schema.get("enum", (schema.get("const"),))
+            return ", ".join(f"`{one if isinstance(one, str) and one else json.dumps(one)}`" for one in values)
         if schema.get("type") == "array":
             return f"list of {self.type_of(schema.get('items', {}))}"
         return "file" if schema.get("format") == "binary" else str(schema.get("type", "any value"))
@@ -191,6 +192,6 @@ def _note(schema: Tree, first: str) -> str:
     default = schema.get("default")
     limits = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "above", "exclusiveMaximum": "below"}
     parts = [first, schema.get("description", "")]
-    parts += [f"{word} {schema[name]}" for name, word in limits.items() if name in schema]
+    parts += [f"{word} {schema[name]:,g}" for name, word in limits.items() if name in schema]
     parts += [] if default is None or default == "" else [f"default {json.dumps(default, ensure_ascii=False)}"]
     return "; ".join(dict.fromkeys(part for part in parts if part))

@@ -1,6 +1,7 @@
 """Web pages of the server: they load nothing from other hosts, and describe every address."""
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
@@ -80,3 +81,14 @@ def test_the_address_of_an_example_is_escaped(server: RunningServer):
 
     with urlopen(Request(server.url + "/docs", headers={"Host": "<script>alert(1)</script>"}), timeout=30) as response:
         assert "<script>" not in response.read().decode()
+
+
+def test_examples_have_every_required_field(server: RunningServer):
+    described = server.get("/openapi.json")
+    page = unescape(_fetch(server.url + "/docs")[0])
+    for path, operations in described["paths"].items():
+        example = page.partition(server.url + path)[2].partition("</pre>")[0]
+        bodies = [one.get("requestBody", {}).get("content", {}) for one in operations.values()]
+        for body in [body for content in bodies for body in content.values()]:
+            for name in body["schema"].get("required", ()):
+                assert f'"{name}"' in example or f"{name}=" in example, path

@@ -149,7 +149,7 @@ class DocumentHandle(BaseModel):
 class DocumentKey(BaseModel, extra="forbid"):
     """Proof that a client has uploaded a file."""
 
-    document_key: str
+    document_key: str = Field(examples=["0CB0054F1C132C1625B392EADDA41CB754A742822F6877173029A6C487E7F60A"])
 
 
 class DocumentStatus(BaseModel):

@@ -153,7 +153,7 @@ class ChatMessage(BaseModel, extra="forbid", strict=True):
 class ChatBody(GenerationBody):
     """Conversation to answer."""
 
-    messages: list[ChatMessage] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1, examples=[[{"role": "user", "content": "What do dogs do?"}]])
     max_tokens: int | None = Field(default=None, ge=1, description="default: the limit of the server")
     max_completion_tokens: int | None = Field(default=None, ge=1, description="the same as max_tokens")
     logprobs: bool = Field(default=False, description="return the log-probabilities of the generated tokens")
