@@ -168,7 +168,7 @@ def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> 
             suppress_tokens=suppressed,
             too_short=active.lengths - active.forced.lengths < config.min_length,
             context=_pad_contexts(outputs, needed=config.needs_context),
-            uniforms=[uniform_number(config.seed, output.start.key, len(output.tokens)) for output in outputs],
+            uniforms=[_uniform(output, default_seed=config.seed) for output in outputs],
             alternatives=alternatives,
             observe=partial(_record_alternatives, outputs) if alternatives else None,
         )
@@ -190,6 +190,12 @@ def _record_alternatives(
     for output, *best in zip(outputs, ids.tolist(), log_probs.tolist(), strict=True):
         if count := output.start.alternatives:
             output.alternatives.append(tuple(zip(*(row[:count] for row in best), strict=True)))
+
+
+def _uniform(output: _Output, *, default_seed: int) -> float:
+    """Return the random number of the next token."""
+    start = output.start
+    return uniform_number(default_seed if start.seed is None else start.seed, start.key, len(output.tokens))
 
 
 def uniform_number(seed: int, keys: tuple[int, int], step: int) -> float:

@@ -29,6 +29,8 @@ class OutputStart:
     """Earlier tokens for the filters that look back."""
     key: tuple[int, int] = (0, 0)
     """Two numbers that, with the seed, determine the random numbers of the output: those of prompt and sample."""
+    seed: int | None = None
+    """Seed in place of that of the configuration, so that outputs with different seeds take their steps together."""
     observe: Callable[[], TokenObserver] | None = None
     """Build the observer of the output; called again where the output is started again."""
     forced: tuple[int, ...] = ()

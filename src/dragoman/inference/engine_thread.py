@@ -277,6 +277,7 @@ def check_request(request: Any, backend: AnyBackend) -> Request:
             token,
             context,
             (first, second),
+            None if start.seed is None else _number(start.seed, "start.seed", most=2**64 - 1),
             start.observe,
             _numbers(start.forced, "start.forced"),
             _number(start.alternatives, "start.alternatives"),

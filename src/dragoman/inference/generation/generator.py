@@ -472,7 +472,10 @@ class Generator:
             return [Request(ids, config, most, start=OutputStart(ids[-1]), size=len(ids) + most)]
         observe = (lambda: text_stream(self.tokenizer.target, prompt, limits).observe) if limits.stop else None
         keys = [(number, sample) for sample in range(limits.num_samples)]
-        start = OutputStart(ids[-1], context=prompt.context, observe=observe, alternatives=limits.alternatives)
+        start = OutputStart(
+            ids[-1], context=prompt.context, seed=config.seed, observe=observe, alternatives=limits.alternatives
+        )
+        config = config.model_copy(update={"seed": 0})  # requests of one configuration take their steps together
         starts = [replace(start, key=key) for key in keys]
         return [Request(ids, config, most, start=start, size=min(len(ids) + most, self.context)) for start in starts]
 

@@ -12,7 +12,7 @@ import torch
 from dragoman.data.tokenizers import BpeConfig, CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference import ChatTemplate, CompletionPiece, GenerationWarning, Generator, Message, Turn
+from dragoman.inference import ChatTemplate, Completion, CompletionPiece, GenerationWarning, Generator, Message, Turn
 from dragoman.models.config import DecoderOnlyConfig, LearnedConfig
 from dragoman.models.protocols import DecoderOnly
 from tests.fake_models import SYMBOLS, PrefixModel, TextModel
@@ -447,6 +447,19 @@ def test_streams_of_many_callers_share_steps(characters):
 
     asyncio.run(read_all())
     assert sum(rows) == 16 * 51
+    assert len(rows) < 3 * 51
+
+
+def test_samples_of_different_seeds_share_steps(characters):
+    model, rows = counted_steps(characters)
+    expected = [model.generate("a", seed=seed, max_new_tokens=50) for seed in range(16)]
+    rows.clear()
+
+    async def generate_all() -> list[Completion]:
+        return await asyncio.gather(*(model.generate_async("a", seed=seed, max_new_tokens=50) for seed in range(16)))
+
+    assert asyncio.run(generate_all()) == expected
+    assert len({one.text for one in expected}) == 16
     assert len(rows) < 3 * 51
 
 
