@@ -156,7 +156,7 @@ def _language_to_json(language: LanguageTokenizer) -> _Tree:
         return {"imported": imported_to_json(language)}
     assert isinstance(language, SubwordTokenizer), "tokenizers are trained or imported"
     (kind,) = (kind for kind, model in _MODELS.items() if isinstance(language.model, model))
-    return {"normalizer": asdict(language.normalizer), "model": {"kind": kind, **asdict(language.model)}}
+    return {"normalizer": asdict(language.normalizer), "model": {"kind": kind, **vars(language.model)}}
 
 
 def _language_from_json(tree: _Tree) -> LanguageTokenizer:
