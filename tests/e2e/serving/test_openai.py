@@ -213,6 +213,7 @@ def test_base64_is_that_of_32_bit_floats(server):
         ({"n": 2, "temperature": 0}, 400, "with temperature = 0 all samples are the same"),
         ({"temperature": 3}, 400, "temperature"),
         ({"presence_penalty": 0.5}, 400, "presence_penalty: this server supports 0 only"),
+        ({"presence_penalty": False}, 400, "presence_penalty: this server supports 0 only"),
         ({"logit_bias": {"3": 1}}, 400, "logit_bias"),
         ({"extra_body": {"size": 3}}, 400, "size: unknown parameter"),
         ({"max_tokens": 20001}, 400, "20,001 tokens exceed the limit"),

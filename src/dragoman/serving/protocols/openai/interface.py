@@ -61,7 +61,9 @@ def only(*values: object) -> BeforeValidator:
     """Return the validator of a parameter without effect here, which refuses all but these values and null."""
 
     def check(value: object) -> None:
-        if value is not None and value not in values:
+        # In Python, false equals 0.
+        is_known = any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)
+        if value is not None and not is_known:
             shown = " or ".join(map(repr, values)) or "null"
             raise PydanticCustomError("not_supported", "this server supports {shown} only", {"shown": shown})
 
