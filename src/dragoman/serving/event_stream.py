@@ -95,8 +95,11 @@ class EventStream(Response):
             shown = as_request_error(error)
             if shown.status == 500:
                 _logger.exception("internal error while answering %s", scope["path"])
-            async with asyncio.timeout(_ERROR_TIMEOUT):
-                await _send_text(send, self._render_error(shown))
+            try:
+                async with asyncio.timeout(_ERROR_TIMEOUT):
+                    await _send_text(send, self._render_error(shown))
+            except TimeoutError:  # the client does not read: the server closes the connection
+                return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
