@@ -1,97 +1,86 @@
-"""Headless Chromium, driven over a pipe by the DevTools protocol, without a library."""
+"""Headless Chromium, driven by Playwright, which is optional: tests skip without it, and without the browser."""
 
-import base64
-import itertools
+import importlib.util
 import json
-import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-FROM_HERE, TO_HERE = 3, 4
-"""The file descriptors that Chromium reads commands from and writes answers to."""
+_running: list[Any] = []
+"""The browser that runs, if one does."""
 
 
 def chromium() -> str | None:
-    """Return the path of the browser, or None."""
+    """Return the path of the browser; None where it or Playwright is not installed."""
+    if importlib.util.find_spec("playwright") is None:
+        return None
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
+@contextmanager
+def launched(program: str) -> Iterator[Any]:
+    """Start a browser of Playwright that closes at the end of the block; within another such block, return its browser.
+
+    While it runs, `asyncio.run` does not work in this thread.
+    """
+    from playwright.sync_api import sync_playwright
+
+    if _running:
+        yield _running[0]
+        return
+    with sync_playwright() as playwright:
+        _running.append(playwright.chromium.launch(executable_path=program, args=["--no-sandbox"]))
+        try:
+            yield _running[0]
+        finally:
+            _running.pop().close()
+
+
 class Browser:
-    """One page of one browser."""
+    """One page of one browser, which shows files."""
 
-    def __init__(self, program: str, profile: Path) -> None:
-        commands, self._commands = os.pipe()
-        self._answers, answers = os.pipe()
-
-        def plumb() -> None:
-            """Move both pipes to the file descriptors that Chromium reads."""
-            spare = [os.dup(commands), os.dup(answers)]
-            os.dup2(spare[0], FROM_HERE)
-            os.dup2(spare[1], TO_HERE)
-
-        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
-        self._process = subprocess.Popen(
-            [program, *options, "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"],
-            preexec_fn=plumb,
-            close_fds=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(commands)
-        os.close(answers)
-        self._numbers = itertools.count(1)
-        self._buffer = b""
+    def __init__(self, launched_browser: Any) -> None:
+        self._browser = launched_browser
+        self._page: Any = None
         self.errors: list[str] = []
         """What went wrong in the page."""
         self.requests: list[str] = []
         """What the page fetched."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session: str | None = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
-
-    def call(self, method: str, **arguments: Any) -> Any:
-        """Return the response to one command."""
-        number = next(self._numbers)
-        message = {"id": number, "method": method, "params": arguments}
-        session = getattr(self, "_session", None)
-        os.write(self._commands, json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0")
-        while (answer := self._read()).get("id") != number:
-            pass
-        assert "error" not in answer, answer["error"]
-        return answer["result"]
 
     def open(self, page: Path, *, width: int = 1180, height: int = 900, dark: bool = False, scale: float = 1.0) -> None:
         """Load a file in a window of the given size."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False
+        self.close()
+        self._page = self._browser.new_page(
+            viewport={"width": width, "height": height},
+            device_scale_factor=scale,
+            color_scheme="dark" if dark else "light",
         )
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=page.resolve().as_uri())
-        while self._read().get("method") != "Page.loadEventFired":
-            pass
+        self._page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self._page.on("console", self._note)
+        self._page.on("request", lambda request: self.requests.append(request.url))
+        self._page.goto(page.resolve().as_uri())
 
     def value(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        """Return the value of a JavaScript expression in the page. Raises AssertionError with its error."""
+        from playwright.sync_api import Error
+
+        try:
+            return self._page.evaluate(expression)
+        except Error as error:
+            raise AssertionError(error.message) from error
 
     def text(self, selector: str) -> str:
         return str(self.value(f"document.querySelector({json.dumps(selector)}).textContent"))
 
     def point(self, x: float, y: float, *, press: bool = False) -> None:
         """Move the mouse to window coordinates in pixels and click."""
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-        for kind in ("mousePressed", "mouseReleased") if press else ():
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self._page.mouse.move(x, y)
+        if press:
+            self._page.mouse.down()
+            self._page.mouse.up()
 
     def point_at(self, element: str, *, x: float | None = None, y: float | None = None, press: bool = False) -> None:
         """Move the mouse to the element that a JavaScript expression returns, and click on it."""
@@ -102,40 +91,21 @@ class Browser:
         left, top, width, height = box
         self.point(left + (width / 2 if x is None else x), top + (height / 2 if y is None else y), press=press)
 
-    def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(answer["data"]))
-
     def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(timeout=20)
-        os.close(self._commands)
-        os.close(self._answers)
+        if self._page is not None:
+            self._page.context.close()
 
-    def _note(self, event: dict[str, Any]) -> None:
-        if event.get("method") == "Runtime.exceptionThrown":
-            self.errors.append(json.dumps(event["params"]["exceptionDetails"]))
-        if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
-            self.errors.append(json.dumps(event["params"]["entry"]))
-        if event.get("method") == "Network.requestWillBeSent":
-            self.requests.append(event["params"]["request"]["url"])
-
-    def _read(self) -> dict[str, Any]:
-        while b"\0" not in self._buffer:
-            some = os.read(self._answers, 1 << 16)
-            assert some, "the browser went away"
-            self._buffer += some
-        message, self._buffer = self._buffer.split(b"\0", 1)
-        read: dict[str, Any] = json.loads(message)
-        self._note(read)
-        return read
+    def _note(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
 
 
 @contextmanager
-def browser(program: str, profile: Path) -> Iterator[Browser]:
+def browser(program: str) -> Iterator[Browser]:
     """Start a browser that closes at the end of the block."""
-    one = Browser(program, profile)
-    try:
-        yield one
-    finally:
-        one.close()
+    with launched(program) as one:
+        shown = Browser(one)
+        try:
+            yield shown
+        finally:
+            shown.close()

@@ -54,11 +54,11 @@ def test_worst_sentences_of_a_run_have_attention(numbers):
     assert all("attention" not in one for one in echo["worst"])
 
 
-def test_report_shows_the_numbers(folder, numbers, tmp_path):
+def test_report_shows_the_numbers(folder, numbers):
     program = chromium()
     if program is None:
         pytest.skip("Chromium is not installed")
-    with browser(program, tmp_path) as shown:
+    with browser(program) as shown:
         shown.open(folder / "page.html", width=390, height=844, dark=True)
         assert shown.errors == []
         assert f"{numbers['systems'][0]['overall']['bleu']:.1f}" in shown.text("#overall")
@@ -82,7 +82,7 @@ def test_injected_scripts_do_not_run(folder, tmp_path):
     page = (folder / "page.html").read_text(encoding="utf-8")
     (tmp_path / "page.html").write_text(page.replace("<main>", inserted, 1), encoding="utf-8")
     (tmp_path / "injected.js").write_text("window.injected = 1", encoding="utf-8")
-    with browser(program, tmp_path / "profile") as shown:
+    with browser(program) as shown:
         shown.open(tmp_path / "page.html")
         assert shown.value("typeof window.injected") == "undefined"
         assert shown.value("getComputedStyle(document.querySelector('#styled')).color") != "rgb(1, 2, 3)"

@@ -60,7 +60,7 @@ def test_demo_run_can_be_inspected(first, tmp_path):
     assert ending.returncode == 0, ending.stderr
     if (program := chromium()) is None:
         pytest.skip("no Chromium here; install Debian's package chromium to look at the page")
-    with browser(program, tmp_path / "profile") as shown:
+    with browser(program) as shown:
         shown.open(page, dark=True)
         for number, text in enumerate(texts):
             shown.point_at(f"document.querySelector('#sentences').children[{number}]", press=True)

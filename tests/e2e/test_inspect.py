@@ -41,12 +41,12 @@ def numbers(folder):
 
 
 @pytest.fixture(scope="module")
-def shown(folder, tmp_path_factory):
+def shown(folder):
     """Open the report in a browser."""
     program = chromium()
     if program is None:
         pytest.skip("Chromium is not installed")
-    with browser(program, tmp_path_factory.mktemp("profile")) as one:
+    with browser(program) as one:
         one.open(folder / "page.html")
         yield one
         assert one.errors == []
@@ -180,7 +180,7 @@ def test_two_runs_are_shown_side_by_side(tmp_path):
     program = chromium()
     if program is None:
         pytest.skip("Chromium is not installed")
-    with browser(program, tmp_path / "profile") as shown:
+    with browser(program) as shown:
         shown.open(tmp_path / "page.html", width=390)
         assert shown.value("document.documentElement.scrollWidth") <= 390
         assert shown.text("#columns").count(one["target_text"]) == 3  # in both columns and in the table
@@ -216,7 +216,7 @@ def test_long_texts_stay_responsive(tmp_path):
     program = chromium()
     if program is None:
         pytest.skip("Chromium is not installed")
-    with browser(program, tmp_path / "profile") as shown:
+    with browser(program) as shown:
         shown.open(tmp_path / "page.html")
         hovered, changed = shown.value(MEASURE)
         assert hovered < 100

@@ -126,12 +126,12 @@ def test_answer_is_that_of_the_question_answerer(place):
 
 
 @pytest.mark.parametrize("task", list(TASKS))
-def test_report_of_every_task_shows_its_attention(place, task, tmp_path):
+def test_report_of_every_task_shows_its_attention(place, task):
     program = chromium()
     if program is None:
         pytest.skip("Chromium is not installed")
     one = told(place, task)
-    with browser(program, tmp_path) as shown:
+    with browser(program) as shown:
         shown.open(place / f"{task}.html", width=390, height=844)
         assert shown.value("document.documentElement.scrollWidth") <= 390
         (kind,) = one["weights"]

@@ -87,7 +87,7 @@ def test_report_shows_memory_and_decay(tmp_path):
     tree = explanations_to_dict([ExplainedSystem("model", [], [one], tokenizer.target)], title="memory", compact=True)
     (tmp_path / "page.html").write_text(render_explanations(tree), encoding="utf-8")
     weights = one.forward_pass.weights["ssru"].numpy()
-    with browser(chromium(), tmp_path / "profile") as page:
+    with browser(chromium()) as page:
         page.open(tmp_path / "page.html")
         assert page.value('document.getElementById("decay").hidden') is True
         page.value('dragoman.change({ kind: "ssru", layer: 2, head: 5 })')

@@ -1,5 +1,6 @@
 // Start of the page: which tabs the models of the server make possible, the key, and the theme.
 
+import { startAnswer } from "./answer.js";
 import { apiKey, get, onKeyRefused } from "./api.js";
 import { openBeam, startBeam } from "./beam.js";
 import { startClassify } from "./classify.js";
@@ -14,6 +15,7 @@ const TABS = [
   { name: "beam", kind: "translator", start: startBeam, open: openBeam },
   { name: "complete", kind: "generator", start: startComplete },
   { name: "classify", kind: "classifier", start: startClassify },
+  { name: "answer", kind: "question_answerer", start: startAnswer },
 ];
 const THEME = "dragoman-theme";
 

@@ -3,9 +3,10 @@
 import { detect } from "./api.js";
 import { $, arrowKeys, element, latest, percent, seconds } from "./dom.js";
 import { LanguageChoice } from "./languages.js";
+import { showMarks } from "./marks.js";
 import { newWords, sentencesOf } from "./texts.js";
 import { translateNew, translationsOf } from "./translations.js";
-import { closePopover, markSource, openPopover } from "./word_popover.js";
+import { closePopover, openPopover } from "./word_popover.js";
 
 const DELAY = 220; // milliseconds without typing before a request
 const DOUBTFUL = 0.5; // words below this probability are underlined
@@ -56,7 +57,7 @@ const translation = () => sentences.map((one) => one.current.text + one.space).j
 function update(options) {
   const text = source.value;
   closePopover();
-  markSource(text);
+  showMarks($("mirror"), text);
   $("clear").hidden = !text;
   $("characters").textContent = text && `${text.length.toLocaleString("en")} characters`;
   document.querySelector(".panes").classList.toggle("long", text.length > LONG);

@@ -2,6 +2,7 @@
 
 import { post } from "./api.js";
 import { $, arrowKeys, element, latest, percent } from "./dom.js";
+import { showMarks } from "./marks.js";
 import { locate, overlapping, withWords } from "./texts.js";
 
 const COUNT = 10; // continuations asked for
@@ -11,21 +12,6 @@ const FAINT = 0.03; // weights below it are not marked
 const NAMED = 4; // source words that are named
 let shown = null;
 
-// Show `text` below the text field of the same text, with marks {start, end, weight} in it.
-export function markSource(text, marks = []) {
-  const parts = [];
-  let end = 0;
-  for (const { start, end: next, weight } of marks) {
-    if (start < end) continue;
-    parts.push(
-      text.slice(end, start),
-      element("mark", { text: text.slice(start, next), "--weight": Math.sqrt(weight).toFixed(3) }),
-    );
-    end = next;
-  }
-  $("mirror").replaceChildren(...parts, `${text.slice(end)}\u200b`); // with the height of an empty last line
-}
-
 export function closePopover({ focus = false } = {}) {
   if (!shown) return;
   const { anchor, box, stop } = shown;
@@ -33,7 +19,7 @@ export function closePopover({ focus = false } = {}) {
   stop();
   box.remove();
   anchor.setAttribute("aria-expanded", "false");
-  markSource($("source").value);
+  showMarks($("mirror"), $("source").value);
   if (focus) anchor.focus();
 }
 
@@ -122,7 +108,8 @@ async function showAttention(attended, { sentence, word, text }, signal) {
     .filter((one) => one.weight >= FAINT);
   const isPivot = explained.source_text !== source; // the model read the translation of another one
   if (!isPivot)
-    markSource(
+    showMarks(
+      $("mirror"),
       text,
       found.flatMap((one) => markOf(one, sentence.start)),
     );

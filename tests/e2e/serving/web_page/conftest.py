@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser import chromium
+from tests.browser import chromium, launched
 from tests.running_server import RunningServer, running_server
 from tests.untrained_runs import finished_encoder, finished_language_model, finished_run
 
@@ -21,30 +21,28 @@ def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSer
     finished_run(folder / "de-fr")
     finished_language_model(folder / "story")
     finished_encoder(folder / "mood", "classification")
-    with running_server(folder, f"en-de={GOLDEN}", "de-fr=de-fr", "story", "mood") as running:
+    finished_encoder(folder / "reader", "question_answering")
+    with running_server(folder, f"en-de={GOLDEN}", "de-fr=de-fr", "story", "mood", "reader") as running:
         yield running
 
 
-@pytest.fixture(scope="session")
-def browser_program():
-    """Chromium, driven by Playwright."""
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, driven by Playwright, for one module: while it runs, other tests could not use asyncio."""
     program = chromium()
     if program is None:
-        pytest.skip("Chromium is not installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+        pytest.skip("Chromium or Playwright is not installed")
+    with launched(program) as one:
+        yield one
 
 
 @pytest.fixture
-def open_page(browser_program, page_server):
+def open_page(browser, page_server):
     """Return a function that opens the page; the test fails if a page had errors or called another host."""
     contexts, problems = [], []
 
     def open_(tab: str = "translate", *, url: str = page_server.url, wait_for: str = "[role=tab]", **options):
-        context = browser_program.new_context(reduced_motion="reduce", **options)
+        context = browser.new_context(reduced_motion="reduce", **options)
         context.set_default_timeout(TIMEOUT)
         contexts.append(context)
         page = context.new_page()

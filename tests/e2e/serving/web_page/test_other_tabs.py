@@ -50,6 +50,21 @@ def test_labels_have_their_probabilities(open_page, page_server):
     assert page.locator("#labels dt").count() == 0
 
 
+def test_answers_are_marked_in_their_text(open_page, page_server):
+    page = open_page("answer")
+    text = "\U0001f600 two dogs play . a cat sits by the sea"  # a character that is two in JavaScript
+    page.fill("#context", text)
+    page.fill("#question", "a cat")
+    page.locator("#answers button").first.wait_for()
+    _, answer = page_server.post("/api/answer", {"question": "a cat", "context": text, "n_best": 3})
+    for number, one in enumerate(answer["answers"]):
+        button = page.locator("#answers button").nth(number)
+        button.click()
+        assert button.text_content().startswith(one["text"])
+        assert page.locator("#context-mirror mark").text_content() == one["text"] == text[one["start"] : one["end"]]
+    assert page.locator("#answer-text").text_content() == answer["answers"][0]["text"]
+
+
 def test_file_is_translated_and_saved(open_page, page_server, tmp_path):
     page = open_page("files")
     (tmp_path / "notes.txt").write_text("two dogs play\na man sleeps\n", encoding="utf-8")
@@ -97,4 +112,4 @@ def test_arrow_keys_move_through_the_tabs(open_page):
     for _ in range(page.locator("[role=tab]").count()):
         shown.append(page.locator("[role=tabpanel]:visible").get_attribute("id"))
         page.keyboard.press("ArrowRight")
-    assert shown == [f"panel-{name}" for name in ("translate", "files", "beam", "complete", "classify")]
+    assert shown == [f"panel-{name}" for name in ("translate", "files", "beam", "complete", "classify", "answer")]

@@ -12,13 +12,18 @@ pytestmark = pytest.mark.slow
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "run-1"
 PHONE = {"width": 390, "height": 844}
-TABS = ("translate", "files", "beam", "complete", "classify")
+TABS = ("translate", "files", "beam", "complete", "classify", "answer")
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
 
 def fill(page, tab):
     """Make the page show something in a tab."""
+    if tab == "answer":
+        page.fill("#context", "two dogs play .")
+        page.fill("#question", "dogs")
+        page.wait_for_selector("#answers button")
+        return
     field = {"translate": "#source", "beam": "#searched", "complete": "#prompt", "classify": "#classified"}.get(tab)
     if field is None:
         page.set_input_files("#file", [{"name": f"{LONG}.txt", "mimeType": "text/plain", "buffer": b"two dogs play"}])
@@ -40,13 +45,8 @@ def fill(page, tab):
 
 def test_tabs_of_all_models_are_shown(open_page):
     page = open_page()
-    assert page.locator("[role=tab]").all_text_contents() == [
-        "Translate",
-        "Files",
-        "Beam search",
-        "Complete",
-        "Classify",
-    ]
+    names = ["Translate", "Files", "Beam search", "Complete", "Classify", "Answer"]
+    assert page.locator("[role=tab]").all_text_contents() == names
 
 
 def test_key_is_asked_for_and_kept_in_the_session_only(open_page, tmp_path):
