@@ -15,7 +15,7 @@ MAX_CLIENTS = 10_000
 
 
 class Client(NamedTuple):
-    """Where a request comes from."""
+    """Origin of a request."""
 
     name: str
     """Owner of its key, or its address; never shown in the log and metrics."""

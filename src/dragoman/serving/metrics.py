@@ -83,7 +83,7 @@ class _EngineCollector(Collector):
         engines = list(self._engines())
         for name, text, gauge in (
             ("num_requests_running", "Texts that are decoded", lambda one: one.running),
-            ("num_requests_waiting", "Texts that wait for room in the batch", lambda one: one.waiting),
+            ("num_requests_waiting", "Texts that wait to enter the batch", lambda one: one.waiting),
         ):
             yield _family(GaugeMetricFamily(PREFIX + name, text, labels=["model_name"]), engines, gauge)
         for name, text, count in (

@@ -55,7 +55,7 @@ class ServedModel:
 
     @property
     def kind(self) -> ModelKind:
-        """What the model does."""
+        """Task of the model."""
         return _KINDS[type(self.model).__name__]
 
     def language_options(self, pair: LanguagePair) -> dict[str, str]:
