@@ -54,6 +54,8 @@ def test_keys(folder):
         assert server.post("/translate", BODY)[0] == 403
         assert server.post("/translate", BODY | {"api_key": key[:-1]})[0] == 403
         assert server.post("/translate", BODY | {"api_key": key})[0] == 200
+        form = {"Content-Type": "application/x-www-form-urlencoded"}  # as the plugin of OmegaT, with a key in its URL
+        assert server.post(f"/translate?api_key={key}", b"q=a&source=en&target=de", **form)[0] == 200
         assert key not in server.log.read_text()
         assert BODY["q"] not in server.log.read_text()
 
