@@ -223,7 +223,6 @@ def test_base64_is_that_of_32_bit_floats(server):
         ({"stream": False, "stream_options": {"include_usage": True}}, 400, "no effect without stream"),
         ({"temperature": 0, "top_p": 0.5}, 400, "top_p has no effect"),
         ({"n": 11}, 400, "at most 10"),
-        ({"logprobs": 2, "echo": True}, 400, "not known in an echoed prompt"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
@@ -348,3 +347,19 @@ def test_alternatives_are_the_most_probable_tokens(client, generator):
         assert len(one.top_logprobs) == 2
         assert one.top_logprobs[0].logprob >= one.top_logprobs[1].logprob
         assert one.top_logprobs[0].logprob >= one.logprob
+
+
+def test_echo_has_the_most_probable_tokens_of_the_prompt(client, generator):
+    """A prompt that the model has written itself has the most probable token at every place."""
+    wanted = {"model": "story", "temperature": 0, "max_tokens": 9}
+    text = client.completions.create(**wanted, prompt=PROMPT).choices[0].text
+    whole = client.completions.create(**wanted, prompt=[PROMPT + text, "a"], echo=True, logprobs=2).choices[0]
+    greedy = client.completions.create(**wanted, prompt=PROMPT, logprobs=2).choices[0]
+    found = whole.logprobs.top_logprobs
+    assert len(found) == len(whole.logprobs.tokens)
+    for best, expected in zip(found[len(PROMPT) :], greedy.logprobs.top_logprobs, strict=False):
+        assert list(best) == list(expected)
+        assert list(best.values()) == pytest.approx(list(expected.values()), abs=1e-4)
+    for token, log_prob, best in zip(whole.logprobs.tokens, whole.logprobs.token_logprobs, found, strict=True):
+        assert best[token] == pytest.approx(log_prob, abs=1e-4)
+        assert max(best.values()) >= log_prob - 1e-4

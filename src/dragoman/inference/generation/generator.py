@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack, final, overload
 from dragoman.data.chat_template import ChatTemplate, Message, MessageDict, PromptFormat, format_chat
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, require_config
-from dragoman.decoding.hypothesis import Hypothesis, OutputStart
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart, TokenAlternatives
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.backends.sliding_context_backend import SlidingContext
@@ -24,13 +24,20 @@ from dragoman.inference.generation.completion_result import (
     text_stream,
 )
 from dragoman.inference.generation.generation_options import GenerationConfig, GenerationOptions, Limits, OptionReader
-from dragoman.inference.generation.perplexity import Perplexity, ScoringText, score_texts, scoring_texts
+from dragoman.inference.generation.perplexity import (
+    Perplexity,
+    ScoringText,
+    most_probable_tokens,
+    score_texts,
+    scoring_texts,
+)
 from dragoman.inference.generation.prompts import Prompt, encode_prompt, encode_prompts, prompt_list
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
     check_text,
     one_or_more_texts,
     require_iterable,
+    run_in_batches,
     text_list,
 )
 from dragoman.inference.scheduler import Request
@@ -421,6 +428,15 @@ class Generator:
         texts = [ScoringText([*one.ids[:1]], [*one.ids[1:]]) for one in prompts if len(one.ids) > 1]
         scored = iter(await run_in_thread(self._score, texts, overlap=0))
         return [list(next(scored).token_log_probs) if len(one.ids) > 1 else [] for one in prompts]
+
+    async def prompt_alternatives_async(self, prompts: Sequence[Prompt], count: int) -> list[list[TokenAlternatives]]:
+        """Return the `count` most probable tokens at the place of each token that `score_prompts_async` scores."""
+        rows = [one.ids for one in prompts]
+        run = partial(most_probable_tokens, self.backend, count=count)
+        lengths = [len(ids) for ids in rows]
+        return await run_in_thread(
+            run_in_batches, rows, lengths, run, batch_tokens=self.batch_tokens, turn=self._searches.turn
+        )
 
     def _score(self, texts: list[ScoringText], *, overlap: int) -> list[Hypothesis]:
         return score_texts(

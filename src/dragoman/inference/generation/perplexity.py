@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, final
 
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import AVERAGE_LOG_PROB
-from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.hypothesis import Hypothesis, TokenAlternatives
 from dragoman.errors import ConfigError, DataError
 from dragoman.evaluation import perplexity
+from dragoman.inference.backends.cpu_backend import pad_ids
 from dragoman.inference.backends.protocol import InferenceBackend
-from dragoman.inference.concurrent_calls import Turn
+from dragoman.inference.concurrent_calls import Turn, hand_over
 from dragoman.inference.generation.prompts import GenerationWarning
 from dragoman.inference.length_batches import run_in_batches, warn_unknown
 from dragoman.models.special_symbols import BOS, EOS
@@ -141,6 +142,23 @@ def score_texts(
         Hypothesis(tuple(text.target[:-1]), total, total / len(row), tuple(row), finished=True)
         for text, row, total in zip(texts, log_probs, totals, strict=True)
     ]
+
+
+def most_probable_tokens(
+    backend: InferenceBackend[Any, Any], texts: Sequence[Sequence[int]], *, count: int
+) -> list[list[TokenAlternatives]]:
+    """Return the most probable tokens after each token of texts but the last, step by step."""
+    memory = backend.encode([ids[:1] for ids in texts])
+    state = backend.start(memory, beam_size=1)
+    tokens = pad_ids(texts)
+    found: list[list[TokenAlternatives]] = [[] for _ in texts]
+    for position in range(tokens.shape[1] - 1):
+        hand_over()
+        log_probs, ids, state = backend.top_k(tokens[:, position : position + 1], memory, state, k=count)
+        for row, text in enumerate(texts):
+            if position + 1 < len(text):
+                found[row].append(tuple(zip(ids[row, 0].tolist(), log_probs[row, 0].tolist(), strict=True)))
+    return found
 
 
 def _cut(text: ScoringText, window: ScoringWindow) -> ScoringText:

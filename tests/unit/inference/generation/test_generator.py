@@ -579,3 +579,15 @@ def test_alternatives_are_those_of_the_distribution(characters):
 def test_refused_numbers_of_alternatives(characters, config, count, message):
     with pytest.raises(ConfigError, match=message):
         generator(characters).generate("a", config, max_new_tokens=5, alternatives=count)
+
+
+def test_alternatives_of_prompts_are_those_of_their_distribution(tokenizer):
+    model = generator(tokenizer)
+    prompts = [model.read_prompt(one) for one in ("two dogs", "", "the cat")]
+    scored = asyncio.run(model.score_prompts_async(prompts))
+    found = asyncio.run(model.prompt_alternatives_async(prompts, 10_000))
+    for prompt, log_probs, rows in zip(prompts, scored, found, strict=True):
+        assert len(rows) == len(log_probs)
+        for token, log_prob, best in zip(prompt.context, log_probs, rows, strict=True):
+            assert dict(best)[token] == pytest.approx(log_prob, abs=1e-5)
+            assert [share for _, share in best] == sorted((share for _, share in best), reverse=True)

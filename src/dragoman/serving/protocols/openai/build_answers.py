@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, final
 
+from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.decoding.hypothesis import TokenAlternatives
 from dragoman.inference import Completion, CompletionPiece, Generator
-from dragoman.inference.generation.completion_result import token_texts
+from dragoman.inference.generation.completion_result import GeneratedToken, token_texts
 from dragoman.inference.generation.prompts import Prompt
 from dragoman.serving.protocols.openai.generation_answers import (
     AnswerMessage,
@@ -60,21 +62,44 @@ class _TokenReader:
             begin = self._ends[number]
             self._ends[number] += len(one.text)
             if last is None or begin < last:
-                texts = (one.text if index == one.id else self._text(number, index) for index, _ in one.alternatives)
-                log_probs = (log_prob for _, log_prob in one.alternatives)
-                found.append(_Token(one.text, one.log_prob, begin, tuple(zip(texts, log_probs, strict=True))))
+                found.append(_Token(one.text, one.log_prob, begin, self._read_alternatives(one, number)))
             self._before[number].append(one.id)
         return found
 
-    def _text(self, number: int, index: int) -> str:
-        """Return the text that a token would add to a completion, or its name where it adds none."""
-        decoder = self._tokenizer.streaming_decoder(after=self._before[number][-_ALTERNATIVE_CONTEXT:])
-        return decoder.add(index) + decoder.finish() or self._tokenizer.ids_to_tokens([index])[0]
+    def _read_alternatives(self, token: GeneratedToken, number: int) -> tuple[tuple[str, float], ...]:
+        return _alternatives(self._tokenizer, token, self._before[number])
 
 
 def as_pieces(completions: Sequence[Completion]) -> list[CompletionPiece]:
     """Return completions as pieces, one for each."""
     return [CompletionPiece(number, one.text, one.generated, one) for number, one in enumerate(completions)]
+
+
+def _alternatives(
+    tokenizer: LanguageTokenizer, token: GeneratedToken, before: Sequence[int]
+) -> tuple[tuple[str, float], ...]:
+    """Return the texts that the alternatives of a token would add after ids, or their names where they add none."""
+
+    def text(index: int) -> str:
+        decoder = tokenizer.streaming_decoder(after=before[-_ALTERNATIVE_CONTEXT:])
+        return decoder.add(index) + decoder.finish() or tokenizer.ids_to_tokens([index])[0]
+
+    return tuple((token.text if index == token.id else text(index), value) for index, value in token.alternatives)
+
+
+def _prompt_tokens(
+    generator: Generator, prompt: Prompt, log_probs: Sequence[float], alternatives: Sequence[TokenAlternatives]
+) -> list[_Token]:
+    """Return the tokens of a prompt; a first one that the model does not predict has no log-probability."""
+    side, ids = generator.tokenizer.source, prompt.context
+    texts = token_texts(side, ids)
+    begins = list(accumulate(map(len, texts), initial=0))
+    skipped = len(ids) - len(log_probs)
+    found = [_Token(text, None, begin) for text, begin in zip(texts[:skipped], begins, strict=False)]
+    for place, (log_prob, best) in enumerate(zip(log_probs, alternatives, strict=True), start=skipped):
+        token = GeneratedToken(ids[place], texts[place], log_prob, best)
+        found.append(_Token(token.text, log_prob, begins[place], _alternatives(side, token, ids[:place])))
+    return found
 
 
 def count_tokens(completions: Sequence[Completion], *, num_samples: int) -> Usage:
@@ -87,10 +112,9 @@ def count_tokens(completions: Sequence[Completion], *, num_samples: int) -> Usag
 class _EchoedPrompt(NamedTuple):
     """Prompt that is returned before its completions."""
 
-    text: str = ""
-    tokens: tuple[str, ...] = ()
-    """Text of each token, where log-probabilities are returned."""
-    log_probs: tuple[float | None, ...] = ()
+    text: str
+    tokens: Sequence[_Token] = ()
+    """Tokens where log-probabilities are returned."""
 
 
 @final
@@ -126,10 +150,13 @@ class TextAnswer:
         if not self._echo or self._logprobs is None:
             return
         rows = await self._generator.score_prompts_async(self._prompts)
-        for number, (prompt, row) in enumerate(zip(self._prompts, rows, strict=True)):
-            tokens = token_texts(self._generator.tokenizer.source, prompt.context)
-            first: list[None] = [None] * (len(tokens) - len(row))
-            self._before[number] = _EchoedPrompt(prompt.text, tokens, (*first, *row))
+        best: list[list[TokenAlternatives]] = [[()] * len(row) for row in rows]
+        if self._logprobs:
+            best = await self._generator.prompt_alternatives_async(self._prompts, self._logprobs)
+        self._before = [
+            _EchoedPrompt(prompt.text, _prompt_tokens(self._generator, prompt, log_probs, alternatives))
+            for prompt, log_probs, alternatives in zip(self._prompts, rows, best, strict=True)
+        ]
 
     def whole(self, completions: Sequence[Completion], usage: Usage) -> TextCompletion:
         """Return the answer."""
@@ -152,8 +179,7 @@ class TextAnswer:
         if piece.number not in self._begun:
             self._begun.add(piece.number)
             text = before.text + text
-            begins = accumulate(map(len, before.tokens), initial=0)
-            tokens = [*map(_Token, before.tokens, before.log_probs, begins), *tokens]
+            tokens = [*before.tokens, *tokens]
         logprobs = CompletionLogprobs(
             tokens=[one.text for one in tokens],
             token_logprobs=[one.log_prob for one in tokens],
@@ -226,10 +252,12 @@ def _token_fields(text: str, log_prob: float) -> dict[str, Any]:
     return {"token": text, "logprob": log_prob, "bytes": list(text.encode())}
 
 
-def _by_text(token: _Token) -> dict[str, float]:
+def _by_text(token: _Token) -> dict[str, float] | None:
     """Return the log-probabilities of the most probable tokens by their texts, and that of the token itself."""
+    if token.log_prob is None:
+        return None
     found: dict[str, float] = {}
-    for text, log_prob in (*token.alternatives, (token.text, token.log_prob or 0.0)):
+    for text, log_prob in (*token.alternatives, (token.text, token.log_prob)):
         found.setdefault(text, log_prob)  # of tokens with the same text, the most probable one
     return found
 

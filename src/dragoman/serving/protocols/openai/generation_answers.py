@@ -20,7 +20,7 @@ class CompletionLogprobs(BaseModel):
 
     tokens: list[str]
     token_logprobs: list[float | None] = Field(description="null for a first token with nothing before it")
-    top_logprobs: list[dict[str, float]] | None = Field(
+    top_logprobs: list[dict[str, float] | None] | None = Field(
         default=None, description="the most probable tokens and the token itself, by their texts, if asked for"
     )
     text_offset: list[int] = Field(description="character at which each token begins in the text")

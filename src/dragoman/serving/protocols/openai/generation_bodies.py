@@ -111,10 +111,6 @@ class CompletionBody(GenerationBody):
     def _check_alternatives(self) -> Self:
         if self.best_of not in (None, self.n):
             raise ValueError(f"best_of = {self.best_of}: choose n = {self.n}, all samples are returned")
-        if self.echo and self.logprobs:
-            raise ValueError(
-                f"logprobs = {self.logprobs}: the most probable tokens are not known in an echoed prompt; choose 0"
-            )
         return self
 
     @property
