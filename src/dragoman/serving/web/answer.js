@@ -11,7 +11,7 @@ const context = $("context");
 const question = $("question");
 
 export function startAnswer({ models }) {
-  const run = latest({ delay: DELAY, error: $("answer-error") });
+  const run = latest({ delay: DELAY, error: $("answer-error"), clear: () => $("answers").replaceChildren() });
   const isAble = (one) => one.kind === "question_answerer";
   const model = modelChoice($("answer-models"), models.filter(isAble), update);
   context.addEventListener("input", update);
@@ -24,7 +24,6 @@ export function startAnswer({ models }) {
       run((signal) => answer(model.value, signal));
     } else {
       run.stop();
-      $("answers").replaceChildren();
     }
   }
 }

@@ -18,6 +18,10 @@ const readout = $("beam-readout");
 const run = latest({
   delay: DELAY,
   error: $("beam-error"),
+  clear: () => {
+    $("tree-card").hidden = true;
+    $("beam-status").textContent = "";
+  },
   onBusy: (isBusy) => {
     if (isBusy) $("beam-status").textContent = "Searching …";
   },
@@ -45,8 +49,6 @@ export function openBeam() {
 function update() {
   if (!text.value.trim()) {
     run.stop();
-    $("tree-card").hidden = true;
-    $("beam-status").textContent = "";
     return;
   }
   run(async (signal) => {

@@ -9,7 +9,7 @@ const SHOWN = 12; // labels
 
 export function startClassify({ models }) {
   const text = $("classified");
-  const run = latest({ delay: DELAY, error: $("classify-error") });
+  const run = latest({ delay: DELAY, error: $("classify-error"), clear: () => $("labels").replaceChildren() });
   const model = modelChoice(
     $("classify-models"),
     models.filter((one) => one.kind === "classifier"),
@@ -20,7 +20,6 @@ export function startClassify({ models }) {
   function update() {
     if (!text.value.trim()) {
       run.stop();
-      $("labels").replaceChildren();
       return;
     }
     run(async (signal) => {

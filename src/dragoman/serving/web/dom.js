@@ -46,8 +46,9 @@ const pause = (milliseconds, signal) =>
   });
 
 // Return a function that runs `work(signal)` after a delay. Newer work aborts the work before it; errors are shown in
-// the element `error`, `onBusy(isBusy)` hears of the beginning and the end.
-export function latest({ delay = 0, error, onBusy = () => {} }) {
+// the element `error`. `clear()` removes results that an error or the end of all work leaves behind, and `onBusy(isBusy)`
+// is called at the beginning and the end.
+export function latest({ delay = 0, error, clear = () => {}, onBusy = () => {} }) {
   let current = null;
   const run = async (work, { soon = false } = {}) => {
     current?.abort();
@@ -59,7 +60,10 @@ export function latest({ delay = 0, error, onBusy = () => {} }) {
       await work(mine.signal);
       if (current === mine) error.textContent = "";
     } catch (reason) {
-      if (current === mine && reason.name !== "AbortError") error.textContent = reason.message;
+      if (current === mine && reason.name !== "AbortError") {
+        error.textContent = reason.message;
+        clear();
+      }
     } finally {
       if (current === mine) {
         current = null;
@@ -72,6 +76,7 @@ export function latest({ delay = 0, error, onBusy = () => {} }) {
     current = null;
     error.textContent = "";
     onBusy(false);
+    clear();
   };
   return run;
 }

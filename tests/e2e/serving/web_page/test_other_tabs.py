@@ -91,6 +91,17 @@ def test_beam_tree_shows_every_candidate(open_page, page_server):
     assert page.locator("#beam-readout strong").text_content() == answer["translation"]
 
 
+def test_error_removes_the_tree_of_another_text(open_page):
+    page = open_page("beam")
+    page.fill("#searched", "two dogs play")
+    page.wait_for_selector(".candidate")
+    page.route("**/api/explain", lambda route: route.fulfill(status=503, json={"error": {"message": "Too busy."}}))
+    page.fill("#searched", "a man sleeps")
+    api.expect(page.locator("#beam-error")).to_have_text("Too busy.")
+    assert page.locator("#tree-card").is_hidden()
+    assert page.locator("#beam-status").text_content() == ""
+
+
 def test_arrow_keys_move_through_the_beam_tree(open_page):
     page = open_page("beam")
     page.fill("#searched", "two dogs play")
