@@ -49,7 +49,7 @@ class ServedModel:
     pairs: frozenset[LanguagePair] = frozenset()
     """Language pairs of a translator, in the codes that clients know."""
     own_codes: Mapping[str, str] = field(default_factory=dict)
-    """Codes of the model itself by those that clients know, where they differ."""
+    """Own codes of the model by the codes that clients know, where the two differ."""
     created: int = field(default_factory=lambda: int(time.time()))
     """Seconds since 1970 when the model was loaded."""
 

@@ -139,7 +139,7 @@ def published() -> dict:
 
 
 def close_answers(tree) -> None:
-    """Allow no fields in answers but those that are described."""
+    """Allow described fields only in answers."""
     for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
         close_answers(part)
     if isinstance(tree, dict) and tree.get("type") == "object" and "properties" in tree:

@@ -15,7 +15,7 @@ TEXT = "two dogs play ."
 
 @pytest.fixture(scope="module")
 def found(server: RunningServer, tmp_path_factory):
-    """What the client returns."""
+    """Return all answers of the client."""
     folder = node_folder(Path(__file__).parent / "node", tmp_path_factory.mktemp("node") / "scripts")
     return json.loads(run_node("deepl.mjs", server.url, folder, cwd=folder))
 

@@ -27,7 +27,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder, tmp_path_factory):
-    """What the client returns."""
+    """Return all answers of the client."""
     scripts = node_folder(Path(__file__).parent / "node", tmp_path_factory.mktemp("node") / "scripts")
     with running_server(folder, "story", "talk", "vectors") as server:
         return json.loads(run_node("openai.mjs", server.url, cwd=scripts))
