@@ -16,20 +16,20 @@ from dragoman.inference.translator import Translator
 if TYPE_CHECKING:
     from dragoman.inference.classifier_and_tagger import Classification, Classifier, Tag, Tagger
     from dragoman.inference.embedder import Embedder
-    from dragoman.inference.generation.completion_result import Completion, CompletionPiece
+    from dragoman.inference.generation.completion_result import Completion, CompletionPiece, GeneratedToken
     from dragoman.inference.generation.generator import Generator
     from dragoman.inference.generation.perplexity import Perplexity
-    from dragoman.inference.generation.prompts import GenerationWarning
+    from dragoman.inference.generation.prompts import GenerationWarning, Prompt
     from dragoman.inference.question_answerer import Answer, QuestionAnswerer
 
 _LAZY = {
     "question_answerer": ("Answer", "QuestionAnswerer"),
     "classifier_and_tagger": ("Classification", "Classifier", "Tag", "Tagger"),
-    "generation.completion_result": ("Completion", "CompletionPiece"),
+    "generation.completion_result": ("Completion", "CompletionPiece", "GeneratedToken"),
     "embedder": ("Embedder",),
     "generation.generator": ("Generator",),
     "generation.perplexity": ("Perplexity",),
-    "generation.prompts": ("GenerationWarning",),
+    "generation.prompts": ("GenerationWarning", "Prompt"),
 }
 """Names imported on first use, by module."""
 
@@ -42,11 +42,13 @@ __all__ = [
     "Completion",
     "CompletionPiece",
     "Embedder",
+    "GeneratedToken",
     "GenerationWarning",
     "Generator",
     "InputWarning",
     "Message",
     "Perplexity",
+    "Prompt",
     "QuestionAnswerer",
     "Tag",
     "Tagger",
