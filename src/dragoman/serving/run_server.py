@@ -41,8 +41,10 @@ def _serve(app: FastAPI, config: ServerConfig, listening: socket.socket, on_read
         server_header=False,
         timeout_graceful_shutdown=int(config.drain_timeout),
         lifespan="on",
+        loop="asyncio",  # uvloop accepts one connection between two steps of a busy loop: some clients wait for minutes
         forwarded_allow_ips=list(config.trusted_proxies),
     )
+    listening.listen(settings.backlog)  # connections wait from now on
     host, port = listening.getsockname()[:2]
     on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     uvicorn.Server(settings).run(sockets=[listening])
@@ -57,7 +59,8 @@ def _listen(config: ServerConfig) -> socket.socket:
     """Bind the port before the models are loaded, so that an error comes at once."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        listening = socket.socket(family)
+        # Of a socket without the number of the protocol, asyncio would not turn off the delay of small packets.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((config.host, config.port))
     except OSError as error:
