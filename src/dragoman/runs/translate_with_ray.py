@@ -4,6 +4,7 @@ Each worker loads the model once, from a path that all machines see, and transla
 """
 
 import json
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 from dragoman.data.preprocessing.ray_runner import enter_worker, ray_session
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError, DragomanError, TextError, TextWarning
+from dragoman.inference.backends.cpu_backend import THREADS
 from dragoman.inference.translation_result import TranslationResult
 from dragoman.inference.translator import Translator
 from dragoman.runs.load import load
@@ -89,6 +91,7 @@ class _Worker:
 
     def __init__(self, job: RayTranslation, folder: str) -> None:
         enter_worker(folder)
+        os.environ.setdefault(THREADS, "1")
         self._job = job
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the command has shown the warnings of this run
