@@ -15,6 +15,9 @@ from dragoman.serving.app import build_app, configure_logging
 from dragoman.serving.config import ServerConfig
 from dragoman.serving.http_connection import BoundedConnection
 
+KEEP_ALIVE = 75
+"""Seconds of an idle connection: more than the 60 of common proxies, so that they close it and lose no request."""
+
 
 def run_server(config: ServerConfig, on_ready: Callable[[str], None]) -> None:
     """Load the models, listen, and answer requests until SIGTERM or Ctrl-C. `on_ready` gets the address.
@@ -40,6 +43,7 @@ def _serve(app: FastAPI, config: ServerConfig, listening: socket.socket, on_read
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=int(config.drain_timeout),
+        timeout_keep_alive=KEEP_ALIVE,
         lifespan="on",
         loop="asyncio",  # uvloop accepts one connection between two steps of a busy loop: some clients wait for minutes
         forwarded_allow_ips=list(config.trusted_proxies),
