@@ -25,9 +25,16 @@ def device_memory(memory: Any) -> OnDevice:
 
 def _on_tensors(build: Any) -> Any:
     def run(
-        model: Decoder, memory: Any, *, limits: Tensor, start_tokens: Tensor | None = None, **options: Any
+        model: Decoder,
+        memory: Any,
+        *,
+        limits: Tensor,
+        start_tokens: Tensor | None = None,
+        starts: list[OutputStart] | None = None,
+        **options: Any,
     ) -> list[list[Hypothesis]]:
-        starts = None if start_tokens is None else [OutputStart(token) for token in start_tokens.tolist()]
+        if start_tokens is not None:
+            starts = [OutputStart(token) for token in start_tokens.tolist()]
         search = build(TorchBackend(model), **options)
         return run_search(search, device_memory(memory), limits=limits.numpy(), starts=starts)
 

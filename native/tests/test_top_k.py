@@ -34,6 +34,25 @@ def test_top_k_equals_sort_of_all_logits(num_threads: int, compute_type: str, in
             np.testing.assert_allclose(log_probs, expected_log_probs, atol=2e-5)
 
 
+@pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
+@pytest.mark.parametrize("compute_type", COMPUTE_TYPES)
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_extra_tokens_follow_the_best(num_threads: int, compute_type: str, instruction_set: str) -> None:
+    model = models.model(compute_type=compute_type, num_threads=num_threads, instruction_set=instruction_set)
+    memory = model.encode(*models.sources(7))
+    state = model.start(memory, 2)
+    logits, _ = model.step(models.tokens(7, 2), memory, state)
+    extra = [196, 3, 0, 64, 63, 100]
+    log_probs, ids, _ = model.top_k(models.tokens(7, 2), memory, state, 8, [0, 100], extra)
+    best, best_ids, _ = model.top_k(models.tokens(7, 2), memory, state, 8, [0, 100])
+    np.testing.assert_array_equal(log_probs[..., :8], best)
+    np.testing.assert_array_equal(ids[..., :8], best_ids)
+    np.testing.assert_array_equal(ids[..., 8:], np.broadcast_to(extra, (7, 2, 6)))
+    every, every_ids = sorted_top_k(logits, VOCABULARY, [])
+    expected = np.take_along_axis(every, every_ids.argsort(axis=-1), axis=-1)[..., extra]
+    np.testing.assert_allclose(log_probs[..., 8:], expected, atol=2e-5)
+
+
 def test_top_k_breaks_ties_by_lower_token() -> None:
     config = models.config()
     arrays = models.weights(config)

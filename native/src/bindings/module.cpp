@@ -227,14 +227,15 @@ State step(const ModelHandle& handle, const IdArray& tokens, const Memory& memor
 }
 
 State top_k(const ModelHandle& handle, const IdArray& tokens, const Memory& memory, const State& state,
-            const Int64List& suppress_tokens, const FloatOutput& log_probs, const IdOutput& ids) {
+            const Int64List& suppress_tokens, const Int64List& extra_tokens, const FloatOutput& log_probs,
+            const IdOutput& ids) {
     if (log_probs.shape(1) != ids.shape(1) || log_probs.shape(0) != ids.shape(0) ||
         ids.shape(0) != tokens.shape(0) * tokens.shape(1)) {
-        throw std::invalid_argument("log_probs and ids must have one row per token and k columns");
+        throw std::invalid_argument("log_probs and ids must have one row per token, and k columns and one per extra token");
     }
     Ids copy(tokens);
     return without_gil([&](Interruption& interruption) {
-        return handle.get().top_k(copy.view(), memory, state, suppress_tokens, matrix<float>(log_probs),
+        return handle.get().top_k(copy.view(), memory, state, suppress_tokens, extra_tokens, matrix<float>(log_probs),
                                   matrix<std::int32_t>(ids), interruption);
     });
 }
@@ -305,7 +306,8 @@ NB_MODULE(_ext, module) {
         .def("step", &step, nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"),
              nb::arg("logits").noconvert())
         .def("top_k", &top_k, nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"),
-             nb::arg("suppress_tokens"), nb::arg("log_probs").noconvert(), nb::arg("ids").noconvert())
+             nb::arg("suppress_tokens"), nb::arg("extra_tokens"), nb::arg("log_probs").noconvert(),
+             nb::arg("ids").noconvert())
         .def_prop_ro("instruction_set", [](const ModelHandle& handle) { return handle.get().instruction_set(); })
         .def_prop_ro("num_threads", [](const ModelHandle& handle) { return handle.get().num_threads(); })
         .def_prop_ro("vocabulary", [](const ModelHandle& handle) { return handle.get().config().target_vocabulary; })

@@ -118,6 +118,7 @@ class Model:
         memory: Memory,
         state: State,
         suppress_tokens: Sequence[int],
+        extra_tokens: Sequence[int],
         log_probs: NDArray[np.float32],
         ids: NDArray[np.int32],
     ) -> State: ...

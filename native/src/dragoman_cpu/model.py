@@ -146,19 +146,33 @@ class Model:
         return logits.reshape(*token_array.shape, self.vocabulary), State(next_state)
 
     def top_k(
-        self, tokens: ArrayLike, memory: Memory, state: State, k: int, suppress_tokens: Sequence[int] = ()
+        self,
+        tokens: ArrayLike,
+        memory: Memory,
+        state: State,
+        k: int,
+        suppress_tokens: Sequence[int] = (),
+        extra_tokens: Sequence[int] = (),
     ) -> tuple[NDArray[np.float32], NDArray[np.int32], State]:
         """Append `tokens[batch, beam]`; return log-probabilities and ids `[batch, beam, k]` of the best next tokens.
 
         Tokens are sorted from best to worst, ties by lower id. Suppressed tokens are not returned, but keep their
-        probability. If a shortlist has fewer than `k` tokens, the remaining results are minus infinity and token 0. The
-        third value is the next state. Raises ValueError if the vocabulary has fewer than `k` tokens that are not
-        suppressed, or if a logit is not finite.
+        probability. If a shortlist has fewer than `k` tokens, the remaining results are minus infinity and token 0.
+        Behind the `k` best, each row has `extra_tokens` in their order, whether suppressed or not; those that are not
+        in the shortlist have minus infinity. The third value is the next state. Raises ValueError if the vocabulary has
+        fewer than `k` tokens that are not suppressed, or if a logit is not finite.
         """
         if not 1 <= k <= self.vocabulary:
             raise ValueError(f"k = {k} must be from 1 to the vocabulary size {self.vocabulary}")
         token_array = int32_array(tokens, ndim=2, name="tokens")
-        log_probs, ids = np.empty((token_array.size, k), np.float32), np.empty((token_array.size, k), np.int32)
+        extra = int32_array(extra_tokens, ndim=1, name="extra_tokens")
+        shape = token_array.size, k + extra.size
+        log_probs, ids = np.empty(shape, np.float32), np.empty(shape, np.int32)
+        if extra.size:
+            log_probs[:, k:], ids[:, k:] = -np.inf, extra
         suppressed = int32_array(suppress_tokens, ndim=1, name="suppress_tokens").tolist()
-        next_state = self._native.top_k(token_array, memory.native, state.native, suppressed, log_probs, ids)
-        return log_probs.reshape(*token_array.shape, k), ids.reshape(*token_array.shape, k), State(next_state)
+        next_state = self._native.top_k(
+            token_array, memory.native, state.native, suppressed, extra.tolist(), log_probs, ids
+        )
+        columns = (*token_array.shape, k + extra.size)
+        return log_probs.reshape(columns), ids.reshape(columns), State(next_state)

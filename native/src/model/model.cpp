@@ -326,6 +326,15 @@ State Model::step(const IdMatrix& tokens, const Memory& memory, const State& sta
         });
 }
 
+std::vector<std::int32_t> Model::checked_extra(const std::vector<std::int64_t>& extra_tokens) const {
+    std::vector<std::int32_t> extra;
+    for (std::int64_t token : extra_tokens) {
+        check_token(token, config_.target_vocabulary, "extra token");
+        extra.push_back(static_cast<std::int32_t>(token));
+    }
+    return extra;
+}
+
 std::vector<std::int32_t> Model::checked_suppressed(const std::vector<std::int64_t>& suppress_tokens,
                                                     std::size_t k) const {
     std::vector<std::int32_t> suppressed;
@@ -345,7 +354,8 @@ std::vector<std::int32_t> Model::checked_suppressed(const std::vector<std::int64
 
 /// Group the rows by shortlist; the rows of a source are consecutive.
 TopKSearch Model::top_k_search(Executor& executor, const DecoderInput& input,
-                               const std::vector<std::int32_t>& suppressed, std::size_t k) const {
+                               const std::vector<std::int32_t>& suppressed, const std::vector<std::int32_t>& extra,
+                               std::size_t k) const {
     std::vector<RowGroup> groups;
     const Shortlist* previous = nullptr;
     for (std::size_t row = 0; row < input.tokens.size(); row += input.beam_size) {
@@ -358,18 +368,21 @@ TopKSearch Model::top_k_search(Executor& executor, const DecoderInput& input,
         groups.back().rows += input.beam_size;
         previous = shortlist;
     }
-    return TopKSearch(std::move(groups), executor.workspace, config_.target_vocabulary, k, suppressed, executor.size());
+    return TopKSearch(std::move(groups), executor.workspace, config_.target_vocabulary, k, suppressed, extra,
+                      executor.size());
 }
 
 State Model::top_k(const IdMatrix& tokens, const Memory& memory, const State& state,
-                   const std::vector<std::int64_t>& suppress_tokens, MatrixView<float> log_probs,
-                   MatrixView<std::int32_t> ids, Interruption& interruption) {
-    std::size_t k = ids.columns;
+                   const std::vector<std::int64_t>& suppress_tokens, const std::vector<std::int64_t>& extra_tokens,
+                   MatrixView<float> log_probs, MatrixView<std::int32_t> ids, Interruption& interruption) {
+    std::vector<std::int32_t> extra = checked_extra(extra_tokens);
+    if (ids.columns < extra.size()) throw std::invalid_argument("there are fewer columns than extra tokens");
+    std::size_t k = ids.columns - extra.size();
     std::vector<std::int32_t> suppressed = checked_suppressed(suppress_tokens, k);
     return decode_step(
         tokens, memory, state, interruption,
         [&](Executor& executor, const DecoderInput& input, std::size_t first_row) {
-            TopKSearch search = top_k_search(executor, input, suppressed, k);
+            TopKSearch search = top_k_search(executor, input, suppressed, extra, k);
             executor.run([&](const ThreadPool::Worker& worker) {
                 ForwardPass pass(config_, kernels_, compute_type_, executor.workspace, worker, input.tokens.size());
                 decoder_->forward(pass, input);

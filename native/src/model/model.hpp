@@ -31,10 +31,11 @@ public:
     /// Compute the logits of the next tokens, one row per hypothesis.
     State step(const IdMatrix& tokens, const Memory& memory, const State& state, MatrixView<float> logits,
                Interruption& interruption);
-    /// Compute the k best next tokens and their log-probabilities; throw std::domain_error if a logit is not finite.
+    /// Compute the k best next tokens and their log-probabilities, and behind them in each row the log-probabilities of
+    /// `extra_tokens`, which may be suppressed. Throw std::domain_error if a logit is not finite.
     State top_k(const IdMatrix& tokens, const Memory& memory, const State& state,
-                const std::vector<std::int64_t>& suppress_tokens, MatrixView<float> log_probs,
-                MatrixView<std::int32_t> ids, Interruption& interruption);
+                const std::vector<std::int64_t>& suppress_tokens, const std::vector<std::int64_t>& extra_tokens,
+                MatrixView<float> log_probs, MatrixView<std::int32_t> ids, Interruption& interruption);
 
     const ModelConfig& config() const { return config_; }
     const char* instruction_set() const { return kernels_.name; }
@@ -61,8 +62,9 @@ private:
     DecoderInput decoder_input(const IdMatrix& tokens, const Memory& memory, const State& state, const State& next,
                                const Chunk& chunk) const;
     TopKSearch top_k_search(Executor& executor, const DecoderInput& input, const std::vector<std::int32_t>& suppressed,
-                            std::size_t k) const;
+                            const std::vector<std::int32_t>& extra, std::size_t k) const;
     void check_step(const IdMatrix& tokens, const Memory& memory, const State& state) const;
+    std::vector<std::int32_t> checked_extra(const std::vector<std::int64_t>& extra_tokens) const;
     std::vector<std::int32_t> checked_suppressed(const std::vector<std::int64_t>& suppress_tokens, std::size_t k) const;
 
     const ModelConfig config_;

@@ -18,7 +18,8 @@ std::size_t total_rows(const std::vector<RowGroup>& groups) {
 }  // namespace
 
 TopKSearch::TopKSearch(std::vector<RowGroup> groups, Workspace& workspace, std::size_t vocabulary, std::size_t k,
-                       std::vector<std::int32_t> suppressed, std::size_t threads)
+                       std::vector<std::int32_t> suppressed, const std::vector<std::int32_t>& extra,
+                       std::size_t threads)
     : groups_(std::move(groups)),
       workspace_(workspace),
       vocabulary_(vocabulary),
@@ -26,12 +27,22 @@ TopKSearch::TopKSearch(std::vector<RowGroup> groups, Workspace& workspace, std::
       capacity_(round_up(k, keys_per_vector)),
       rows_(total_rows(groups_)),
       suppressed_(std::move(suppressed)),
+      num_extra_(extra.size()),
       keys_(rows_ * threads * capacity_),
       thresholds_(rows_ * threads, minus_infinity) {
     std::size_t stats = 0;
     for (const RowGroup& group : groups_) stats += group.rows * group.projection->num_panels();
     workspace_.panel_stats.reserve(stats);
     workspace_.logits.reserve(threads * rows_ * panel_width);
+    extra_.resize(groups_.size());
+    for (std::size_t group = 0; group < groups_.size(); group++) {
+        for (std::size_t place = 0; place < extra.size(); place++) {
+            std::size_t output = groups_[group].output_of(extra[place]);
+            if (output != RowGroup::no_output) extra_[group].push_back({output, place});
+        }
+        std::sort(extra_[group].begin(), extra_[group].end(),
+                  [](const ExtraOutput& a, const ExtraOutput& b) { return a.output < b.output; });
+    }
 }
 
 void TopKSearch::run(const ForwardPass& pass, const KernelTable& kernels, float* log_probs, std::int32_t* tokens) {
@@ -40,15 +51,16 @@ void TopKSearch::run(const ForwardPass& pass, const KernelTable& kernels, float*
     std::size_t items = 0;
     for (const RowGroup& group : groups_) items += group.projection->num_panels();
     auto [first, last] = worker.partition(items);
-    std::size_t previous = 0;
+    std::size_t previous = 0, columns = k_ + num_extra_;
     PanelStats* stats = workspace_.panel_stats.data();
-    for (const RowGroup& group : groups_) {
+    for (std::size_t number = 0; number < groups_.size(); number++) {
+        const RowGroup& group = groups_[number];
         std::size_t panels = group.projection->num_panels();
         GemmInput x = group.projection->skip_rows(pass.input(group.projection->depth()), group.first_row);
         for (std::size_t item = std::max(first, previous); item < std::min(last, previous + panels); item++) {
             if (worker.skips(group.rows * group.projection->depth() * panel_width)) break;
-            search_panel(group, item - previous, x, kernels, workspace_.logits.data() + thread * rows_ * panel_width,
-                         stats, thread);
+            search_panel(number, item - previous, x, kernels, workspace_.logits.data() + thread * rows_ * panel_width,
+                         stats, thread, log_probs);
         }
         previous += panels;
         stats += group.rows * panels;
@@ -61,21 +73,25 @@ void TopKSearch::run(const ForwardPass& pass, const KernelTable& kernels, float*
         for (std::size_t row = std::max(from, group.first_row); row < std::min(to, group.first_row + group.rows);
              row++) {
             float log_normalizer = kernels.log_sum_exp(stats + (row - group.first_row) * panels, panels);
-            if (!merge(row, static_cast<std::size_t>(worker.count), results, log_normalizer, log_probs + row * k_,
-                       tokens + row * k_)) {
+            float* own = log_probs + row * columns;
+            if (!merge(row, static_cast<std::size_t>(worker.count), results, log_normalizer, own,
+                       tokens + row * columns)) {
                 found_non_finite_.store(true);
             }
+            for (std::size_t i = k_; i < columns; i++) own[i] -= log_normalizer;
         }
         stats += group.rows * panels;
     }
 }
 
 /// Compute and search one panel of logits for the rows of a group.
-void TopKSearch::search_panel(const RowGroup& group, std::size_t panel, const GemmInput& x, const KernelTable& kernels,
-                              float* logits, PanelStats* stats, std::size_t thread) {
+void TopKSearch::search_panel(std::size_t number, std::size_t panel, const GemmInput& x, const KernelTable& kernels,
+                              float* logits, PanelStats* stats, std::size_t thread, float* log_probs) {
+    const RowGroup& group = groups_[number];
     std::size_t panels = group.projection->num_panels();
     group.projection->gemm_panel(x, group.rows, panel, logits, panel_width);
     kernels.panel_stats(logits, group.rows, stats + panel, panels);
+    keep_extra(number, panel, logits, log_probs);
     suppress(group, panel, logits);
     float* thresholds = thresholds_.data() + thread * rows_ + group.first_row;
     for (std::size_t row = 0; row < group.rows; row++) {
@@ -86,16 +102,24 @@ void TopKSearch::search_panel(const RowGroup& group, std::size_t panel, const Ge
     }
 }
 
+/// Write the logits of the extra tokens in a panel.
+void TopKSearch::keep_extra(std::size_t number, std::size_t panel, const float* logits, float* log_probs) const {
+    const std::vector<ExtraOutput>& extra = extra_[number];
+    auto first = std::lower_bound(extra.begin(), extra.end(), panel * panel_width,
+                                  [](const ExtraOutput& one, std::size_t output) { return one.output < output; });
+    for (; first != extra.end() && first->output / panel_width == panel; ++first) {
+        float* results = log_probs + groups_[number].first_row * (k_ + num_extra_) + k_ + first->place;
+        for (std::size_t row = 0; row < groups_[number].rows; row++) {
+            results[row * (k_ + num_extra_)] = logits[row * panel_width + first->output % panel_width];
+        }
+    }
+}
+
 /// Exclude tokens from the search, after they have contributed to the normalizer.
 void TopKSearch::suppress(const RowGroup& group, std::size_t panel, float* logits) const {
     for (std::int32_t token : suppressed_) {
-        auto output = static_cast<std::size_t>(token);
-        if (group.tokens != nullptr) {
-            auto found = std::lower_bound(group.tokens->begin(), group.tokens->end(), token);
-            if (found == group.tokens->end() || *found != token) continue;
-            output = static_cast<std::size_t>(found - group.tokens->begin());
-        }
-        if (output / panel_width != panel) continue;
+        std::size_t output = group.output_of(token);
+        if (output == RowGroup::no_output || output / panel_width != panel) continue;
         for (std::size_t row = 0; row < group.rows; row++) {
             logits[row * panel_width + output % panel_width] = minus_infinity;
         }

@@ -4,6 +4,7 @@
 // only if its maximum exceeds the k-th best logit so far.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -20,6 +21,14 @@ struct RowGroup {
     /// Token ids of the outputs; null for the full vocabulary.
     const std::vector<std::int32_t>* tokens;
     std::size_t first_row, rows;
+    static constexpr std::size_t no_output = ~std::size_t{0};
+
+    /// Output of a token; `no_output` if it is not in the shortlist.
+    std::size_t output_of(std::int32_t token) const {
+        if (tokens == nullptr) return static_cast<std::size_t>(token);
+        auto found = std::lower_bound(tokens->begin(), tokens->end(), token);
+        return found == tokens->end() || *found != token ? no_output : static_cast<std::size_t>(found - tokens->begin());
+    }
 
     /// Token ids from output `first` on.
     PanelTokens tokens_from(std::size_t first) const {
@@ -30,12 +39,13 @@ struct RowGroup {
 /// Top-k search of one pass, shared by its threads.
 class TopKSearch {
 public:
-    /// `groups` cover all rows in order. `suppressed` tokens are ascending.
+    /// `groups` cover all rows in order. `suppressed` tokens are ascending. `extra` tokens are distinct.
     TopKSearch(std::vector<RowGroup> groups, Workspace& workspace, std::size_t vocabulary, std::size_t k,
-               std::vector<std::int32_t> suppressed, std::size_t threads);
+               std::vector<std::int32_t> suppressed, const std::vector<std::int32_t>& extra, std::size_t threads);
 
-    /// Run this thread's share after the decoder pass. Writes k results per row; a row with fewer tokens is filled with
-    /// minus infinity and token 0.
+    /// Run this thread's share after the decoder pass. Writes k results per row, and behind them those of the extra
+    /// tokens; a row with fewer tokens is filled with minus infinity and token 0, and so is an extra token that is not
+    /// in the shortlist of its row.
     void run(const ForwardPass& pass, const KernelTable& kernels, float* log_probs, std::int32_t* tokens);
 
     /// Whether a logit was not finite, which makes the results invalid.
@@ -47,9 +57,10 @@ private:
     std::size_t num_tokens(const RowGroup& group) const {
         return group.tokens == nullptr ? vocabulary_ : group.tokens->size();
     }
-    void search_panel(const RowGroup& group, std::size_t panel, const GemmInput& x, const KernelTable& kernels,
-                      float* logits, PanelStats* stats, std::size_t thread);
+    void search_panel(std::size_t group, std::size_t panel, const GemmInput& x, const KernelTable& kernels,
+                      float* logits, PanelStats* stats, std::size_t thread, float* log_probs);
     void suppress(const RowGroup& group, std::size_t panel, float* logits) const;
+    void keep_extra(std::size_t group, std::size_t panel, const float* logits, float* log_probs) const;
     void insert(const RowGroup& group, const KernelTable& kernels, const float* logits, std::size_t panel,
                 SortKey* keys, float* threshold) const;
     bool merge(std::size_t row, std::size_t threads, std::size_t results, float log_normalizer, float* log_probs,
@@ -60,6 +71,13 @@ private:
     Workspace& workspace_;
     const std::size_t vocabulary_, k_, capacity_, rows_;
     const std::vector<std::int32_t> suppressed_;
+    /// An extra token: its output in the projection of a group, and its place among the extra tokens.
+    struct ExtraOutput {
+        std::size_t output, place;
+    };
+    const std::size_t num_extra_;
+    /// By group, in the order of the outputs.
+    std::vector<std::vector<ExtraOutput>> extra_;
     AlignedBuffer<SortKey> keys_;
     /// By thread and row, the k-th best logit so far.
     std::vector<float> thresholds_;

@@ -9,6 +9,8 @@ symbol are finished, and the best `beam_size` without it stay open. A sentence i
 - at its length limit. Hypotheses open there are cut off, and returned after the finished ones if these are too few, or
   ranked with them (`cut_off`).
 
+`constraints.constrained_beams` chooses the hypotheses of a sentence with constraints, which finish with all phrases.
+
 Complete sentences leave the batch and others may enter at any step: each has its own length.
 """
 
@@ -30,6 +32,7 @@ from dragoman.decoding.beam_hypotheses import (
     unfinished_indices,
 )
 from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.constraints.constrained_beams import ConstrainedBeams
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.decoding.length_penalty import normalize_by_length
 from dragoman.decoding.mbr import rank_by_utility
@@ -84,6 +87,7 @@ class _Sentences(RowBatch, Generic[M, S]):
     state: S
     hypotheses: BeamCandidates
     finished: FinishedHypotheses
+    constraints: ConstrainedBeams
 
 
 @final
@@ -118,6 +122,7 @@ class BeamSearch(Generic[M, S]):
             self._model.start(memory, beam_size=beam_size),
             initial_candidates(np.array([start.token for start in starts]), beam_size),
             empty_finished(len(limits), beam_size),
+            ConstrainedBeams.begin([start.constraints for start in starts], beam_size),
         )
         self._active = added if self._active is None else self._active.concat(added)
         return ids.tolist()
@@ -136,7 +141,8 @@ class BeamSearch(Generic[M, S]):
         self._history.append(before.ids, before.lengths, longer)
         finished = self._finish(before, candidates, ended, cut_off)
         kept = before.limits, before.forced, before.memory
-        after = _Sentences(before.ids, before.lengths + 1, *kept, state, longer, finished)
+        constraints = before.constraints.advance(longer)
+        after = _Sentences(before.ids, before.lengths + 1, *kept, state, longer, finished, constraints)
         after, complete = self._cut_off_ranked(after)
         complete |= self._complete(after)
         if self._observer is not None:
@@ -155,18 +161,23 @@ class BeamSearch(Generic[M, S]):
 
     def _candidates(self, active: _Sentences[M, S]) -> tuple[BeamCandidates, S]:
         width = (2 + len(self._config.end_tokens)) * self._config.beam_size  # some candidates are open
-        tokens, lengths, config = active.hypotheses.tokens, active.lengths, self._config
+        extra = active.constraints.extra_tokens()
         log_probs, tokens, state = next_tokens(
             self._model,
-            tokens,
+            active.hypotheses.tokens,
             active.memory,
             active.state,
             k=width,
-            lengths=lengths,
+            lengths=active.lengths,
             forced=active.forced,
-            config=config,
+            config=self._config,
+            extra_tokens=extra,
         )
-        return best_candidates(log_probs, tokens, active.hypotheses.log_probs, width=width), state
+        best = slice(tokens.shape[-1] - len(extra))
+        before = active.hypotheses
+        candidates = best_candidates(log_probs[..., best], tokens[..., best], before.log_probs, width=width)
+        forced = {row for row, _ in active.forced.rows(active.lengths)}
+        return active.constraints.choose(candidates, log_probs, tokens, before, extra=extra, forced=forced), state
 
     def _decide(
         self, active: _Sentences[M, S], candidates: BeamCandidates, longer: BeamCandidates
@@ -178,7 +189,10 @@ class BeamSearch(Generic[M, S]):
         if not np.count_nonzero(stuck):
             return finished, np.zeros_like(finished)
         has_finished = ((candidates.parents[:, :beam, None] == np.arange(beam)) & finished[..., None]).any(axis=1)
-        return finished, stuck[:, None] & ~has_finished & (active.hypotheses.log_probs > NEG_INF)
+        possible = active.hypotheses.log_probs > NEG_INF
+        if active.constraints.rows:
+            possible &= active.constraints.returnable()
+        return finished, stuck[:, None] & ~has_finished & possible
 
     def _finish(
         self, active: _Sentences[M, S], candidates: BeamCandidates, ended: BeamFlags, cut_off: BeamFlags
@@ -221,6 +235,8 @@ class BeamSearch(Generic[M, S]):
         """Return which sentences have all hypotheses to return decided."""
         found, open_ = active.finished, active.hypotheses.log_probs[:, 0]
         enough = found.finished.all(axis=1)
+        if self._config.early_stopping and active.constraints.rows:
+            enough |= self._none_better(active)
         if not self._config.early_stopping and np.count_nonzero(enough):
             present = normalize_by_length(open_, active.lengths, self._penalty)
             enough &= present <= found.scores[:, -1]
@@ -231,6 +247,18 @@ class BeamSearch(Generic[M, S]):
         # A log-probability only falls, and the length penalty favors the longest output.
         bound = normalize_by_length(open_, active.limits + 1, self._penalty)
         return complete | (enough & (bound <= found.scores[:, self._config.num_candidates - 1]))
+
+    def _none_better(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
+        """Return the sentences with constraints where no open hypothesis with all phrases scores better at its length.
+
+        Few hypotheses have all phrases at a time, so that a beam of finished ones would take many more steps.
+        """
+        found, place = active.finished, self._config.num_candidates - 1
+        best = np.where(active.constraints.met(), active.hypotheses.log_probs, NEG_INF).max(axis=1)
+        present = normalize_by_length(best, active.lengths, self._penalty)
+        none_better = found.finished[:, place] & (present <= found.scores[:, place])
+        none_better[[row for row, one in enumerate(active.constraints.automata) if one is None]] = False
+        return none_better
 
     def _advance(self, active: _Sentences[M, S], complete: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
         """Remove complete sentences, reorder the state of the others, and return the hypotheses found."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dragoman.decoding.config import LengthPenalty
+from dragoman.decoding.constraints.phrase_automaton import PhraseAutomaton
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.models.special_symbols import BOS, EOS
 
@@ -37,6 +38,8 @@ class OutputStart:
     """Tokens that the output begins with, such as the tag of its language; their log-probabilities are 0."""
     alternatives: int = 0
     """Most probable tokens that are recorded with each token."""
+    constraints: PhraseAutomaton | None = None
+    """Phrases that the output must have or not; only beam search meets them."""
 
 
 @dataclass(frozen=True, slots=True)

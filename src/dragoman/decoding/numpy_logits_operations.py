@@ -1,5 +1,6 @@
 """Operations on logits in NumPy: normalization, exact top-k, and those of the logits processors."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -26,6 +27,35 @@ def top_k_sorted(
         found = np.take_along_axis(numbers, indices, axis=-1)
     order = np.lexsort((indices, -found), axis=-1)
     return np.take_along_axis(found, order, axis=-1), np.take_along_axis(indices, order, axis=-1)
+
+
+def top_k_with_extra(
+    log_probs: Float[np.ndarray, "batch beam vocabulary"],
+    k: int,
+    suppress_tokens: Sequence[int],
+    extra_tokens: Sequence[int],
+) -> tuple[Float[np.ndarray, "batch beam columns"], Int[np.ndarray, "batch beam columns"]]:
+    """Return log-probabilities and ids of the `k` best tokens and of the extra ones, as `Backend.top_k` does.
+
+    Changes `log_probs`.
+    """
+    extra = log_probs[..., list(extra_tokens)]
+    log_probs[..., list(suppress_tokens)] = -np.inf
+    best, ids = top_k_sorted(log_probs, min(k, log_probs.shape[-1]))
+    return append_extra(best, ids, extra, extra_tokens)
+
+
+def append_extra(
+    best: Float[np.ndarray, "batch beam k"],
+    ids: Int[np.ndarray, "batch beam k"],
+    extra: Float[np.ndarray, "batch beam extra"],
+    extra_tokens: Sequence[int],
+) -> tuple[Float[np.ndarray, "batch beam columns"], Int[np.ndarray, "batch beam columns"]]:
+    """Append the log-probabilities of extra tokens, and their ids, to those of the best."""
+    if not len(extra_tokens):
+        return best, ids
+    tokens = np.broadcast_to(np.array(extra_tokens, dtype=ids.dtype), extra.shape)
+    return np.concatenate([best, extra], axis=-1), np.concatenate([ids, tokens], axis=-1)
 
 
 class NumpyOperations:

@@ -82,14 +82,18 @@ def next_tokens(
     lengths: Int[np.ndarray, " batch"],
     forced: ForcedTokens,
     config: DecodingConfig,
+    extra_tokens: Sequence[int] = (),
 ) -> TopK[S]:
     """Return the `k` best next tokens of each hypothesis; `lengths` are the token counts of the hypotheses.
 
     A forced token is the only possible one, with log-probability 0. Several of them may be the end symbol, with the
-    log-probabilities of different `config.end_tokens`, as in transformers.
+    log-probabilities of different `config.end_tokens`, as in transformers. Behind the best tokens come `extra_tokens`,
+    which a `min_length` with `renormalize` does not allow.
     """
     own = lengths - forced.lengths
-    log_probs, ids, after = _free_tokens(model, tokens, memory, state, k=k, lengths=own, config=config)
+    log_probs, ids, after = _free_tokens(
+        model, tokens, memory, state, k=k, lengths=own, config=config, extra_tokens=extra_tokens
+    )
     ids = as_end_symbol(ids, config.end_tokens)
     rows = forced.rows(lengths)
     if rows:
@@ -109,18 +113,25 @@ def _free_tokens(
     k: int,
     lengths: Int[np.ndarray, " batch"],
     config: DecodingConfig,
+    extra_tokens: Sequence[int],
 ) -> TopK[S]:
     least = config.min_length
     if config.renormalize and least and int(lengths.min()) < least:
+        assert not extra_tokens, "renormalized probabilities are those of all tokens"
         return _renormalized_tokens(model, tokens, memory, state, k=k, lengths=lengths, config=config)
     longest = int(lengths.max()) if least else 0
     ends = config.end_tokens
     suppressed = suppressed_tokens(longest, min_length=least, allow_unk=config.allow_unk, end_tokens=ends)
     if longest < least or lengths.min() >= least:
-        return model.top_k(tokens, memory, state, k=k, suppress_tokens=suppressed)
-    log_probs, ids, state = model.top_k(tokens, memory, state, k=k + 1 + len(ends), suppress_tokens=suppressed)
+        return model.top_k(tokens, memory, state, k=k, suppress_tokens=suppressed, extra_tokens=extra_tokens)
+    log_probs, ids, state = model.top_k(
+        tokens, memory, state, k=k + 1 + len(ends), suppress_tokens=suppressed, extra_tokens=extra_tokens
+    )
+    best = ids.shape[-1] - len(extra_tokens)
     too_short = (lengths < least)[:, None, None] & (as_end_symbol(ids, ends) == EOS)
-    order = np.argsort(too_short, axis=-1, kind="stable")[..., :k]
+    order = np.argsort(too_short[..., :best], axis=-1, kind="stable")[..., :k]
+    others = np.broadcast_to(np.arange(best, ids.shape[-1]), (*order.shape[:-1], len(extra_tokens)))
+    order = np.concatenate([order, others], axis=-1)
     log_probs = np.where(too_short, NEG_INF, log_probs)
     return np.take_along_axis(log_probs, order, axis=-1), np.take_along_axis(ids, order, axis=-1), state
 

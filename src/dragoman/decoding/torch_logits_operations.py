@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.array_types import Bool, Float, Int, StepLogits
+from dragoman.decoding.numpy_logits_operations import append_extra
 from dragoman.models.protocols import non_finite_logits_error
 
 CACHED_ROWS = 64
@@ -42,9 +43,9 @@ def exact_top_k(
 
 
 def top_k_tokens(
-    logits: StepLogits, *, k: int, suppress_tokens: Sequence[int] = ()
-) -> tuple[Float[np.ndarray, "batch beam k"], Int[np.ndarray, "batch beam k"]]:
-    """Return log-probabilities and ids of the `k` best tokens, as `Backend.top_k` does."""
+    logits: StepLogits, *, k: int, suppress_tokens: Sequence[int] = (), extra_tokens: Sequence[int] = ()
+) -> tuple[Float[np.ndarray, "batch beam columns"], Int[np.ndarray, "batch beam columns"]]:
+    """Return log-probabilities and ids of the `k` best tokens and of the extra ones, as `Backend.top_k` does."""
     normalizer = log_sum_exp(logits)
     if k == 1:
         values, ids = _most_probable(logits, suppress_tokens)
@@ -58,7 +59,11 @@ def top_k_tokens(
     for symbol in suppress_tokens:
         log_probs = np.where(tokens == symbol, np.float32(-math.inf), log_probs)
     order = np.lexsort((tokens, -log_probs), axis=-1)[..., :k]
-    return np.take_along_axis(log_probs, order, axis=-1), np.take_along_axis(tokens, order, axis=-1)
+    best, found_ids = np.take_along_axis(log_probs, order, axis=-1), np.take_along_axis(tokens, order, axis=-1)
+    if not len(extra_tokens):
+        return best, found_ids
+    extra = (logits[..., list(extra_tokens)].float() - normalizer[..., None]).cpu().numpy()
+    return append_extra(best, found_ids, extra, extra_tokens)
 
 
 def _most_probable(

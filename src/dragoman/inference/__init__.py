@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dragoman.data.chat_template import ChatTemplate, Message, Turn
 from dragoman.decoding.config import AnswerConfig
 from dragoman.inference.length_batches import InputWarning
+from dragoman.inference.text_constraints import Constraint
 from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning
 from dragoman.inference.translator import Translator
 
@@ -41,6 +42,7 @@ __all__ = [
     "Classifier",
     "Completion",
     "CompletionPiece",
+    "Constraint",
     "Embedder",
     "GeneratedToken",
     "GenerationWarning",

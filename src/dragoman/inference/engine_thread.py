@@ -281,6 +281,7 @@ def check_request(request: Any, backend: AnyBackend) -> Request:
             start.observe,
             _numbers(start.forced, "start.forced"),
             _number(start.alternatives, "start.alternatives"),
+            start.constraints,
         ),
         None if request.size is None else _number(request.size, "size", least=1),
     )

@@ -24,6 +24,8 @@ class Translation:
     tokens: tuple[str, ...]
     segments: int = 1
     """Segments that the text was translated in: 0 of an empty text, several of one that is long or split."""
+    unmet: tuple[str, ...] = ()
+    """Words of constraints that it lacks, repeats, or should not have."""
 
     @property
     def score(self) -> float:
@@ -51,6 +53,7 @@ class Translation:
             "segments": self.segments,
             "tokens": list(self.tokens),
             "token_log_probs": list(self.hypothesis.token_log_probs),
+            **({"unmet": list(self.unmet)} if self.unmet else {}),
         }
 
     def __repr__(self) -> str:
@@ -147,4 +150,5 @@ def _join(parts: Sequence[Translation], config: DecodingConfig, *, text: str) ->
         ),
         tokens=tuple(token for part in parts for token in part.tokens),
         segments=sum(part.segments for part in parts),
+        unmet=tuple(name for part in parts for name in part.unmet),
     )

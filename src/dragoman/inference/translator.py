@@ -19,6 +19,7 @@ from dragoman.decoding.config import (
     require_end_tokens,
     require_options,
 )
+from dragoman.decoding.constraints import PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_forced
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem, warn
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
@@ -36,8 +37,10 @@ from dragoman.inference.length_batches import (
     text_list,
     warn_unknown,
 )
+from dragoman.inference.output_starts import check_constrained_search, read_output_starts
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
+from dragoman.inference.text_constraints import TextConstraints
 from dragoman.inference.text_segmentation import (
     SegmentedText,
     Segmenter,
@@ -92,6 +95,7 @@ class TranslationOptions(DecodingOptions, LanguageOptions, total=False):
 
     first_line: int
     target_prefix: str | Sequence[str] | None
+    constraints: TextConstraints | None
     source_features: TextFeatures | None
     split: Split | None
     language: str | None
@@ -188,6 +192,10 @@ class Translator:
 
         `target_prefix` is what each translation, or that of each text, begins with; the search continues it. Its tokens
         have log-probabilities of 0. Raises DataError on a prefix of a text that is translated in several segments.
+
+        `constraints` are words that the translations, or that of each text, must have or may not: `Constraint`s. The
+        search meets them where that is possible within the length limit, and otherwise `Translation.unmet` names
+        the words, as does a warning. They need a `beam_size` of 2 or more.
         """
         call = self._read(texts, config, **options)
         return self._results(call, self._runner.run(call.requests))
@@ -281,6 +289,7 @@ class Translator:
         source_language: str | None = None,
         target_language: str | None = None,
         target_prefix: str | Sequence[str] | None = None,
+        constraints: TextConstraints | None = None,
         **options: Unpack[DecodingOptions],
     ) -> _Call:
         require_options(options, TranslationOptions.__annotations__)
@@ -289,36 +298,28 @@ class Translator:
         given = one_or_more_texts(texts)
         heads = self._check_features(given, source_features, first_line)
         lines = list(self._segmenter(direction).segment(given, heads, first_line, splitter=splitter))
-        starts = self._read_prefixes(lines, target_prefix, direction, first_line)
+        if constraints is not None:
+            check_constrained_search(config, has_shortlist=self.backend.shortlist is not None)
+        starts = read_output_starts(
+            lines,
+            self.tokenizer.target,
+            direction,
+            target_prefix=target_prefix,
+            constraints=constraints,
+            first_line=first_line,
+        )
         requests = [
             request
-            for line, forced in zip(lines, starts, strict=True)
-            for request in self._requests(line, config, forced)
+            for line, start in zip(lines, starts, strict=True)
+            for request in self._requests(line, config, start)
         ]
         return _Call(lines, requests, config, first_line, is_single=isinstance(texts, str))
-
-    def _read_prefixes(
-        self, lines: Sequence[SegmentedText], given: str | Sequence[str] | None, direction: Direction, first_line: int
-    ) -> list[tuple[int, ...]]:
-        """Return the tokens that the outputs of each text begin with."""
-        if given is None:
-            return [direction.target] * len(lines)
-        prefixes = [given] * len(lines) if isinstance(given, str) else text_list(given, name="target_prefix")
-        if len(prefixes) != len(lines):
-            raise DataError(f"{counted(len(lines), 'texts')} but {len(prefixes)} of `target_prefix`; give one for each")
-        for number, (line, prefix) in enumerate(zip(lines, prefixes, strict=True), start=first_line):
-            if prefix.strip() and sum(map(len, line.sentences)) > 1:
-                raise DataError(
-                    f"text {number}: is translated in several segments, and target_prefix continues one. "
-                    "Translate its sentences one by one."
-                )
-        stripped = [prefix.strip() for prefix in prefixes]
-        return [tuple(ids) for ids in direction.encode_targets(self.tokenizer.target, stripped)]
 
     def _results(
         self, call: _Call, hypotheses: Iterable[Sequence[Hypothesis]]
     ) -> TranslationResult | list[TranslationResult]:
-        found = map(self._translations, hypotheses)
+        pairs = zip(call.requests, hypotheses, strict=True)
+        found = (self._translations(some, request.start.constraints) for request, some in pairs)
         results = [
             self._join(line, found, call.config, number) for number, line in enumerate(call.lines, call.first_line)
         ]
@@ -354,7 +355,7 @@ class Translator:
         def read(first_line: int, some: list[str], features: TextFeatures | None) -> Iterator[list[Request]]:
             heads = self._check_features(some, features, first_line)
             for line in segmenter.segment(some, heads, first_line, splitter=splitter):
-                requests = self._requests(line, config, direction.target)
+                requests = self._requests(line, config, OutputStart(forced=direction.target))
                 pending.append(line)
                 yield requests
 
@@ -475,7 +476,8 @@ class Translator:
     def _segmenter(self, direction: Direction) -> Segmenter:
         return Segmenter(self.tokenizer.source, max_length=self.max_segment_length, direction=direction)
 
-    def _requests(self, line: SegmentedText, config: DecodingConfig, forced: tuple[int, ...]) -> list[Request]:
+    def _requests(self, line: SegmentedText, config: DecodingConfig, start: OutputStart) -> list[Request]:
+        forced, needed = start.forced, 0 if start.constraints is None else start.constraints.total
         longest = config.max_length if self._positions is None else self._positions - 1 - len(forced)
         if longest < 1:
             raise DataError(f"target_prefix has {len(forced)} tokens, too many for this model; shorten it")
@@ -488,9 +490,9 @@ class Translator:
             Request(
                 segment.ids,
                 config,
-                len(forced) + min(config.output_limit(len(segment.ids)), longest),
+                len(forced) + min(config.output_limit(len(segment.ids)) + needed, longest),
                 segment.heads,
-                OutputStart(forced=forced),
+                start,
             )
             for sentence in line.sentences
             for segment in sentence
@@ -507,13 +509,27 @@ class Translator:
             for segments in line.sentences
         ]
         result = TranslationResult(join_translations(sentences, config, join_texts=line.layout.fill))
-        if not result[0].hypothesis.finished:
+        best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
+        if best.unmet:
+            message = f"the translation does not meet the constraints on {' and '.join(map(repr, best.unmet))}"
+            problem = "translations do not meet their constraints"
+            warn(TranslationWarning("line", number, message, problem=problem, remedy=remedy))
+        elif not best.hypothesis.finished:
             message = f"the translation was cut off at its length limit ({len(result.tokens)} tokens)"
             problem = "translations were cut off at their length limit"
-            remedy = "to allow longer ones, raise max_length or max_length_ratio"
             warn(TranslationWarning("line", number, message, problem=problem, remedy=remedy))
         return result
 
-    def _translations(self, hypotheses: Sequence[Hypothesis]) -> list[Translation]:
+    def _translations(
+        self, hypotheses: Sequence[Hypothesis], constraints: PhraseAutomaton | None = None
+    ) -> list[Translation]:
         side = self.tokenizer.target
-        return [Translation(side.decode(one.tokens), one, tuple(side.ids_to_tokens(one.tokens))) for one in hypotheses]
+        return [
+            Translation(
+                side.decode(one.tokens),
+                one,
+                tuple(side.ids_to_tokens(one.tokens)),
+                unmet=() if constraints is None else constraints.unmet(one.tokens),
+            )
+            for one in hypotheses
+        ]

@@ -66,12 +66,20 @@ class Backend(Protocol[M_contra, S]):
         ...
 
     def top_k(
-        self, tokens: LastTokens, memory: M_contra, state: S, *, k: int, suppress_tokens: Sequence[int] = ()
+        self,
+        tokens: LastTokens,
+        memory: M_contra,
+        state: S,
+        *,
+        k: int,
+        suppress_tokens: Sequence[int] = (),
+        extra_tokens: Sequence[int] = (),
     ) -> TopK[S]:
         """Return the `k` most probable tokens after `tokens`, best first.
 
         Ties break by lower id; a smaller vocabulary is returned whole. Suppressed tokens have a log-probability of
         minus infinity but keep their probability mass, so that other log-probabilities equal those of forced decoding.
+        Behind the best tokens come `extra_tokens`, in their order, whether suppressed or not.
         Raises RunError if logits are not finite.
         """
         ...

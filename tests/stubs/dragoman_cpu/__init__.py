@@ -83,7 +83,13 @@ class Model:
         return logits, State(tuple(length + 1 for length in state.lengths), state.beam_size)
 
     def top_k(
-        self, tokens: np.ndarray, memory: Memory, state: State, k: int, suppress_tokens: Sequence[int] = ()
+        self,
+        tokens: np.ndarray,
+        memory: Memory,
+        state: State,
+        k: int,
+        suppress_tokens: Sequence[int] = (),
+        extra_tokens: Sequence[int] = (),
     ) -> tuple[np.ndarray, np.ndarray, State]:
         if not 1 <= k <= self.vocabulary - len(set(suppress_tokens)):
             raise ValueError(f"k = {k} exceeds the vocabulary")
@@ -91,9 +97,12 @@ class Model:
         for row, shortlist in zip(logits, memory.shortlists, strict=True):
             row[:, np.setdiff1d(np.arange(self.vocabulary), shortlist)] = -np.inf
             row -= np.log(np.exp(row).sum(axis=-1, keepdims=True))
+        extra = logits[..., list(extra_tokens)]
         logits[..., list(suppress_tokens)] = -np.inf
         ids = np.argsort(-logits, axis=-1, kind="stable")[..., :k].astype(np.int32)
-        return np.take_along_axis(logits, ids, axis=-1), ids, next_state
+        best = np.take_along_axis(logits, ids, axis=-1)
+        others = np.broadcast_to(np.array(extra_tokens, np.int32), extra.shape)
+        return np.concatenate([best, extra], axis=-1), np.concatenate([ids, others], axis=-1), next_state
 
 
 class CpuOps:

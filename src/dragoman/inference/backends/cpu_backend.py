@@ -19,7 +19,7 @@ from dragoman.data.shortlist import Shortlist
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.greedy_search import NextTokens
 from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
-from dragoman.decoding.numpy_logits_operations import NumpyOperations, log_normalizers, top_k_sorted
+from dragoman.decoding.numpy_logits_operations import NumpyOperations, log_normalizers, top_k_with_extra
 from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.decoding.search_base import RowBatch
 from dragoman.errors import ConfigError, DataError, RunError
@@ -162,13 +162,20 @@ class CpuBackend(CpuModel):
         return self._model.step(_int32(tokens), memory, state)
 
     def top_k(
-        self, tokens: LastTokens, memory: Any, state: Any, *, k: int, suppress_tokens: TokenIds = ()
+        self,
+        tokens: LastTokens,
+        memory: Any,
+        state: Any,
+        *,
+        k: int,
+        suppress_tokens: TokenIds = (),
+        extra_tokens: TokenIds = (),
     ) -> TopK[Any]:
         k = min(k, self._vocabulary - len(suppress_tokens))
         # The library converts integers of other sizes one by one.
-        suppressed = np.array(suppress_tokens, dtype=np.int32)
+        suppressed, extra = (np.array(ids, dtype=np.int32) for ids in (suppress_tokens, extra_tokens))
         try:
-            return self._model.top_k(_int32(tokens), memory, state, k, suppressed)
+            return self._model.top_k(_int32(tokens), memory, state, k, suppressed, extra)
         except ValueError as error:
             # Other refusals mean invalid arguments, an error of this program.
             raise (non_finite_logits_error() if "finite" in str(error) else error) from error
@@ -224,6 +231,7 @@ class CpuEnsemble(CpuModel):
         *,
         k: int,
         suppress_tokens: TokenIds = (),
+        extra_tokens: TokenIds = (),
     ) -> TopK[EnsembleParts]:
         logits, after = self._logits(tokens, memory, state)
         found = []
@@ -235,8 +243,7 @@ class CpuEnsemble(CpuModel):
                 raise non_finite_logits_error()
             if memory.shortlists is not None:
                 log_probs = restrict(log_probs, memory.shortlists[block])
-            log_probs[..., list(suppress_tokens)] = -math.inf
-            found.append(top_k_sorted(log_probs, min(k, log_probs.shape[-1])))
+            found.append(top_k_with_extra(log_probs, k, suppress_tokens, extra_tokens))
         best, ids = (np.concatenate(column) for column in zip(*found, strict=True))
         return best, ids, after
 

@@ -15,7 +15,7 @@ import numpy as np
 from dragoman import cpu_library
 from dragoman.array_types import Float, Int
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.numpy_logits_operations import log_normalizers, top_k_sorted
+from dragoman.decoding.numpy_logits_operations import append_extra, log_normalizers, top_k_sorted
 from dragoman.decoding.search_base import RowBatch
 from dragoman.errors import DataError
 from dragoman.inference.backends.cpu_backend import CpuModel, Shortlists, instruction_sets, library_options
@@ -118,7 +118,14 @@ class Int8ShiftBackend(CpuModel):
         return np.stack(self._logits(hidden, [self._every] * len(hidden))).reshape(*tokens.shape, -1), after
 
     def top_k(
-        self, tokens: LastTokens, memory: Memory, state: State, *, k: int, suppress_tokens: TokenIds = ()
+        self,
+        tokens: LastTokens,
+        memory: Memory,
+        state: State,
+        *,
+        k: int,
+        suppress_tokens: TokenIds = (),
+        extra_tokens: TokenIds = (),
     ) -> TopK[State]:
         beam = tokens.shape[1]
         hidden, after = self._decode(tokens, memory, state)
@@ -126,21 +133,22 @@ class Int8ShiftBackend(CpuModel):
         candidates = [one for one in shortlists for _ in range(beam)]
         k = min(k, len(self._every) - len(suppress_tokens))
         best, ids = np.full((len(hidden), k), -np.inf, F), np.zeros((len(hidden), k), np.int64)
+        extra = np.full((len(hidden), len(extra_tokens)), -np.inf, F)
         for row, (logits, own) in enumerate(zip(self._logits(hidden, candidates), candidates, strict=True)):
             if not np.isfinite(logits).all():
                 raise non_finite_logits_error()
             normalizer = log_normalizers(logits[None])[0]
-            places = np.searchsorted(own, suppress_tokens)
-            inside = places < len(own)
-            places = places[inside][own[places[inside]] == np.asarray(suppress_tokens)[inside]]
-            logits[places] = -np.inf
+            inside, places = _places(own, extra_tokens)
+            extra[row, inside] = logits[places] - normalizer
+            logits[_places(own, suppress_tokens)[1]] = -np.inf
             if k == 1:
                 place = int(logits.argmax())
                 best[row, 0], ids[row, 0] = logits[place] - normalizer, own[place]
                 continue
             found, chosen = top_k_sorted(logits[None] - normalizer, min(k, len(own)))
             best[row, : len(chosen[0])], ids[row, : len(chosen[0])] = found[0], own[chosen[0]]
-        return best.reshape(*tokens.shape, k), ids.reshape(*tokens.shape, k), after
+        best, ids = best.reshape(*tokens.shape, k), ids.reshape(*tokens.shape, k)
+        return *append_extra(best, ids, extra.reshape(*tokens.shape, -1), extra_tokens), after
 
     def _decode(self, tokens: LastTokens, memory: Memory, state: State) -> tuple[np.ndarray, State]:
         """Return the last hidden states of all hypotheses, and the next state."""
@@ -178,3 +186,12 @@ def _positions(size: int) -> Float[np.ndarray, "places size"]:
     rates = np.exp(np.log(np.float64(F(1e-4))) * exponents).astype(F)
     angles = np.arange(MAX_LENGTH, dtype=F)[:, None] * rates
     return np.sin(np.concatenate([angles, angles + F(np.pi / 2)], axis=1).astype(np.float64)).astype(F)
+
+
+def _places(shortlist: np.ndarray, tokens: TokenIds) -> tuple[np.ndarray, np.ndarray]:
+    """Return which of some tokens are in a sorted shortlist, and the places of these."""
+    ids = np.asarray(tokens, dtype=shortlist.dtype)
+    places = np.searchsorted(shortlist, ids)
+    inside = (places < len(shortlist)).nonzero()[0]
+    inside = inside[shortlist[places[inside]] == ids[inside]]
+    return inside, places[inside]

@@ -3,7 +3,6 @@
 PyTorch is not imported. `encoder.onnx` or `prompt.onnx` runs once for a batch, `decoder.onnx` for each step.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 
 from dragoman.array_types import Float, Int
 from dragoman.data.readers.conllu import Heads
-from dragoman.decoding.numpy_logits_operations import log_normalizers, top_k_sorted
+from dragoman.decoding.numpy_logits_operations import log_normalizers, top_k_with_extra
 from dragoman.errors import DataError, RunError
 from dragoman.inference.backends.cpu_backend import CpuModel, Shortlists, pad_ids, restrict
 from dragoman.inference.backends.onnx_graph import GRAPH, load_graph, run_graph, wrong_sizes_error
@@ -136,7 +135,14 @@ class OnnxBackend(CpuModel):
         return logits, OnnxState(tuple(present), state.lengths + 1, state.beam_size)
 
     def top_k(
-        self, tokens: LastTokens, memory: OnnxMemory, state: OnnxState, *, k: int, suppress_tokens: TokenIds = ()
+        self,
+        tokens: LastTokens,
+        memory: OnnxMemory,
+        state: OnnxState,
+        *,
+        k: int,
+        suppress_tokens: TokenIds = (),
+        extra_tokens: TokenIds = (),
     ) -> TopK[OnnxState]:
         logits, after = self.step(tokens, memory, state)
         if not np.isfinite(logits).all():
@@ -144,8 +150,8 @@ class OnnxBackend(CpuModel):
         log_probs = logits - log_normalizers(logits)[..., None]
         if memory.shortlists is not None:
             log_probs = restrict(log_probs, memory.shortlists)
-        log_probs[..., list(suppress_tokens)] = -math.inf
-        return *top_k_sorted(log_probs, min(k, self._vocabulary - len(suppress_tokens))), after
+        k = min(k, self._vocabulary - len(suppress_tokens))
+        return *top_k_with_extra(log_probs, k, suppress_tokens, extra_tokens), after
 
     def _empty_state(self, rows: int) -> Tensors:
         """Return the state of the layers before the first token: without positions, or a cell of zeros."""

@@ -116,10 +116,17 @@ class TorchBackend:
 
     @torch.inference_mode()
     def top_k(
-        self, tokens: LastTokens, memory: OnDevice, state: OnDevice, *, k: int, suppress_tokens: TokenIds = ()
+        self,
+        tokens: LastTokens,
+        memory: OnDevice,
+        state: OnDevice,
+        *,
+        k: int,
+        suppress_tokens: TokenIds = (),
+        extra_tokens: TokenIds = (),
     ) -> TopK[OnDevice]:
         logits, after = self._step(tokens, memory, state)
-        return *top_k_tokens(logits, k=k, suppress_tokens=suppress_tokens), after
+        return *top_k_tokens(logits, k=k, suppress_tokens=suppress_tokens, extra_tokens=extra_tokens), after
 
     @torch.inference_mode()
     def sample(

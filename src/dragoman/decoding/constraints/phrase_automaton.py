@@ -1,0 +1,193 @@
+"""Automaton that follows phrases in an output, token by token (Aho and Corasick, 1975)."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+
+from dragoman.array_types import Bool
+from dragoman.models.special_symbols import EOS
+
+PhraseKind = Literal["required", "once", "forbidden"]
+"""A phrase appears at least once, exactly once, or never."""
+MAX_PHRASES = 62
+"""Phrases of an output: each is a bit of an integer of 64 bits."""
+_ROOT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Token sequences, of which one has to appear in an output, or none may."""
+
+    forms: tuple[tuple[int, ...], ...]
+    kind: PhraseKind = "required"
+    name: str = ""
+    """How a message shows the phrase."""
+    whole_words: bool = True
+    """Whether a form counts only before a token that begins a word, a punctuation mark, or the end."""
+
+
+class PhraseState(NamedTuple):
+    """What an output so far means for the phrases."""
+
+    node: int
+    """The longest beginning of a form that the output ends with."""
+    met: int
+    """Phrases that have appeared: their bits."""
+
+
+START = PhraseState(_ROOT, 0)
+
+
+@final
+class PhraseAutomaton:
+    """Automaton of the phrases of one output. Phrases may overlap in an output, and share tokens."""
+
+    def __init__(self, phrases: Sequence[Phrase], boundaries: Bool[np.ndarray, " vocabulary"]) -> None:
+        """`boundaries` are the tokens before which a word is over. Raises ValueError on invalid phrases."""
+        if len(phrases) > MAX_PHRASES:
+            raise ValueError(f"there are {len(phrases)} phrases, and an output can have {MAX_PHRASES}")
+        if not all(form for one in phrases for form in one.forms) or not all(one.forms for one in phrases):
+            raise ValueError("a phrase has no form, or a form without tokens")
+        self.phrases = tuple(phrases)
+        self._boundaries = boundaries
+        self._needed = tuple(0 if one.kind == "forbidden" else min(map(len, one.forms)) for one in phrases)
+        """Tokens of the shortest form of each phrase."""
+        self.required, self._once, self._forbidden = (
+            self._bits(kinds) for kinds in (("required", "once"), ("once",), ("forbidden",))
+        )
+        self._children: list[dict[int, int]] = [{}]
+        self._ends: list[tuple[int, int]] = [(0, 0)]
+        """Phrases of which a form ends at a node: those that count at once, and those that count before a boundary."""
+        self._left: list[dict[int, int]] = [{}]
+        """Phrases with forms that begin with the tokens of a node, and the tokens until the shortest has appeared."""
+        for number, phrase in enumerate(phrases):
+            for form in phrase.forms:
+                self._add(form, number)
+        self._shorter = [_ROOT] * len(self._children)
+        """The longest proper end of a node's tokens that is a node."""
+        self._link()
+        self._after: dict[tuple[PhraseState, int], PhraseState | None] = {}
+        self._banks: dict[PhraseState, int] = {}
+        self._next: dict[PhraseState, tuple[int, ...]] = {}
+
+    @property
+    def total(self) -> int:
+        """Tokens of the shortest forms of all phrases; the bank of an output that has them."""
+        return sum(self._needed)
+
+    def advance(self, state: PhraseState, token: int) -> PhraseState | None:
+        """Return the state after a token; None where a phrase forbids the token."""
+        key = state, token
+        if key not in self._after:
+            self._after[key] = self._advance(state, token)
+        return self._after[key]
+
+    def read(self, state: PhraseState, token: int) -> PhraseState:
+        """Return the state after a token that is given, whether forbidden or not."""
+        met = state.met | self._ended(state.node, token)
+        node = self._follow(state.node, token)
+        return PhraseState(node, met | self._ends[node][0])
+
+    def bank(self, state: PhraseState) -> int:
+        """Return how many tokens of phrases an output has: those met, and the beginning of one more.
+
+        Until all phrases have appeared, there is a token that makes it larger, or completes a whole word.
+        """
+        if state not in self._banks:
+            met = sum(count for number, count in enumerate(self._needed) if state.met >> number & 1)
+            begun = (
+                self._needed[number] - left
+                for node in self._ends_of(state.node)
+                for number, left in self._left[node].items()
+                if not state.met >> number & 1
+            )
+            self._banks[state] = met + max(0, *begun, 0)
+        return self._banks[state]
+
+    def next_tokens(self, state: PhraseState) -> tuple[int, ...]:
+        """Return the tokens that begin or continue a phrase that has not appeared."""
+        if state not in self._next:
+            tokens = {
+                token
+                for node in self._ends_of(state.node)
+                for token, child in self._children[node].items()
+                if any(self.required >> number & 1 and not state.met >> number & 1 for number in self._left[child])
+            }
+            self._next[state] = tuple(sorted(tokens))
+        return self._next[state]
+
+    def unmet(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        """Return the names of the phrases that an output, without its end symbol, lacks, repeats or may not have."""
+        state, broken = START, 0
+        for token in (*tokens, EOS):
+            after = self.read(state, token)
+            broken |= self._broken(state, token, after)
+            state = after
+        broken |= self.required & ~state.met
+        return tuple(one.name for number, one in enumerate(self.phrases) if broken >> number & 1)
+
+    def is_met(self, state: PhraseState) -> bool:
+        """Return whether all required phrases have appeared."""
+        return state.met & self.required == self.required
+
+    def _advance(self, state: PhraseState, token: int) -> PhraseState | None:
+        after = self.read(state, token)
+        is_over = token == EOS and not self.is_met(after)
+        return None if is_over or self._broken(state, token, after) else after
+
+    def _broken(self, state: PhraseState, token: int, after: PhraseState) -> int:
+        """Return the phrases that a token completes where they may not, or not again, appear."""
+        ended = self._ended(state.node, token)
+        repeated = (ended & state.met) | (self._ends[after.node][0] & (state.met | ended))
+        return (after.met & self._forbidden) | (repeated & self._once)
+
+    def _ended(self, node: int, token: int) -> int:
+        """Return the phrases that end before a token."""
+        return self._ends[node][1] if token == EOS or self._boundaries[token] else 0
+
+    def _follow(self, node: int, token: int) -> int:
+        """Return the longest beginning of a form that the tokens of a node and another one end with."""
+        while node != _ROOT and token not in self._children[node]:
+            node = self._shorter[node]
+        return self._children[node].get(token, _ROOT)
+
+    def _ends_of(self, node: int) -> Iterator[int]:
+        """Yield a node, and the shorter ends of its tokens that are nodes, up to the root."""
+        while node != _ROOT:
+            yield node
+            node = self._shorter[node]
+        yield _ROOT
+
+    def _bits(self, kinds: tuple[PhraseKind, ...]) -> int:
+        return reduce(or_, (1 << number for number, one in enumerate(self.phrases) if one.kind in kinds), 0)
+
+    def _add(self, form: Sequence[int], number: int) -> None:
+        node, left = _ROOT, len(form)
+        for token in form:
+            if token not in self._children[node]:
+                self._children[node][token] = len(self._children)
+                self._children.append({})
+                self._ends.append((0, 0))
+                self._left.append({})
+            node, left = self._children[node][token], left - 1
+            self._left[node][number] = min(left, self._left[node].get(number, left))
+        now, later = self._ends[node]
+        bit = 1 << number
+        self._ends[node] = (now, later | bit) if self.phrases[number].whole_words else (now | bit, later)
+
+    def _link(self) -> None:
+        """Find the shorter ends of all nodes, and add the phrases that end with them."""
+        waiting = deque(self._children[_ROOT].values())
+        while waiting:
+            node = waiting.popleft()
+            for token, child in self._children[node].items():
+                self._shorter[child] = self._follow(self._shorter[node], token)
+                waiting.append(child)
+            now, later = self._ends[node]
+            shorter = self._ends[self._shorter[node]]
+            self._ends[node] = now | shorter[0], later | shorter[1]

@@ -1,0 +1,137 @@
+"""Beam search under constraints: exhaustive search with the widest beam, and all phrases with any beam."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.decoding import DecodingConfig, Hypothesis, OutputStart
+from dragoman.decoding.constraints import Phrase, PhraseAutomaton
+from tests.fake_models import PrefixModel, Sources
+from tests.properties.test_beam_search import assert_same, every_output, networks
+from tests.property_settings import examples
+from tests.tensor_search import beam_search
+
+FIRST = 4
+"""The first token that is no special symbol."""
+
+
+Drawn = tuple[tuple[tuple[int, ...], ...], str, bool]
+
+
+def phrases(words: int, longest: int, most: int = 3) -> st.SearchStrategy[list[Drawn]]:
+    """Draw the fields of phrases."""
+    forms = st.lists(st.integers(FIRST, FIRST + words - 1), min_size=1, max_size=longest).map(tuple)
+    phrase = st.tuples(
+        st.lists(forms, min_size=1, max_size=2, unique=True).map(tuple),
+        st.sampled_from(["required", "required", "once", "forbidden"]),
+        st.booleans(),
+    )
+    return st.lists(phrase, min_size=1, max_size=most)
+
+
+def build(drawn: list[Drawn]) -> list[Phrase]:
+    return [Phrase(forms, kind, str(number), whole) for number, (forms, kind, whole) in enumerate(drawn)]
+
+
+def boundaries(words: int) -> st.SearchStrategy[np.ndarray]:
+    return st.lists(st.booleans(), min_size=words, max_size=words).map(lambda own: np.array([False] * FIRST + own))
+
+
+def counts(output: tuple[int, ...], phrase: Phrase, ends: np.ndarray) -> int:
+    """Count, by definition, the places where a form ends, before a boundary if it is of whole words."""
+    return sum(
+        any(output[max(0, place - len(form)) : place] == form for form in phrase.forms)
+        and (not phrase.whole_words or place == len(output) or bool(ends[output[place]]))
+        for place in range(1, len(output) + 1)
+    )
+
+
+def obeys(output: tuple[int, ...], constraints: list[Phrase], ends: np.ndarray) -> bool:
+    found = [counts(output, one, ends) for one in constraints]
+    allowed = {"required": lambda n: n > 0, "once": lambda n: n == 1, "forbidden": lambda n: n == 0}
+    return all(allowed[one.kind](number) for one, number in zip(constraints, found, strict=True))
+
+
+def run(
+    network: PrefixModel, rows: list[list[int]], automata: list[PhraseAutomaton | None], limit: int, **options: object
+) -> list[list[Hypothesis]]:
+    return beam_search(
+        network,
+        Sources(tuple(map(tuple, rows))),
+        limits=torch.full((len(rows),), limit),
+        config=DecodingConfig(**options),
+        starts=[OutputStart(constraints=one) for one in automata],
+    )
+
+
+@examples(100)
+@given(networks(words=2), phrases(2, 2), boundaries(2), st.integers(1, 4))
+def test_widest_beam_equals_exhaustive_search_under_the_constraints(network, drawn, ends, best):
+    constraints = build(drawn)
+    limit, source = 3, [4, 5]
+    wanted = DecodingConfig(beam_size=3**4, n_best=best, early_stopping=False)
+    automaton = PhraseAutomaton(constraints, ends)
+    [found] = run(network, [source], [automaton], limit, beam_size=3**4, n_best=best, early_stopping=False)
+    outputs = [one for one in every_output(network, source, limit, wanted) if obeys(one.tokens, constraints, ends)]
+    expected = sorted(outputs, key=lambda one: -one.score)[:best]
+    assert_same([[one for one in found if one.finished]], [expected])
+
+
+@given(phrases(3, 3, 4), boundaries(3), st.lists(st.integers(FIRST, FIRST + 2), max_size=9))
+def test_the_automaton_counts_phrases_as_defined(drawn, ends, output):
+    constraints = build(drawn)
+    automaton = PhraseAutomaton(constraints, ends)
+    broken = [str(number) for number, one in enumerate(constraints) if not obeys(tuple(output), [one], ends)]
+    assert list(automaton.unmet(output)) == broken
+
+
+@given(
+    networks(words=6),
+    st.lists(st.lists(st.integers(FIRST, FIRST + 5), min_size=1, max_size=3), min_size=1, max_size=4),
+    st.integers(2, 5),
+    st.booleans(),
+)
+def test_required_phrases_appear_with_any_beam(network, forms, beam, whole_words):
+    # Every token ends a word, so that a phrase never hinders another.
+    ends = np.array([False] * FIRST + [True] * 6)
+    automaton = PhraseAutomaton([Phrase((tuple(one),), whole_words=whole_words) for one in forms], ends)
+    [found] = run(network, [[4, 5]], [automaton], automaton.total + 4, beam_size=beam)
+    assert not automaton.unmet(found[0].tokens)
+
+
+@given(networks(words=4), phrases(4, 2), boundaries(4), st.integers(2, 5))
+def test_outputs_never_break_a_rule(network, drawn, ends, beam):
+    constraints = build(drawn)
+    found = run(network, [[4, 5]], [PhraseAutomaton(constraints, ends)], 8, beam_size=beam, n_best=beam)[0]
+    never = [one for one in constraints if one.kind == "forbidden"]
+    for one in found:
+        if one.finished:
+            assert obeys(one.tokens, constraints, ends)
+        else:
+            assert obeys(one.tokens[:-1], [one for one in never if not one.whole_words], ends)
+
+
+@given(networks(words=4), phrases(4, 2), boundaries(4), st.integers(2, 5))
+def test_sentences_with_and_without_constraints_share_a_batch(network, drawn, ends, beam):
+    constraints = build(drawn)
+    rows = [[4, 5], [6], [7, 4, 5]]
+    automata = [None, PhraseAutomaton(constraints, ends), None]
+    together = run(network, rows, automata, 6, beam_size=beam, n_best=2)
+    alone = [
+        run(network, [row], [one], 6, beam_size=beam, n_best=2)[0] for row, one in zip(rows, automata, strict=True)
+    ]
+    free = run(network, rows, [None] * 3, 6, beam_size=beam, n_best=2)
+    assert together == alone
+    assert [together[0], together[2]] == [free[0], free[2]]
+
+
+def test_invalid_phrases_are_refused():
+    ends = np.ones(6, dtype=bool)
+    with pytest.raises(ValueError, match="no form"):
+        PhraseAutomaton([Phrase(())], ends)
+    with pytest.raises(ValueError, match="without tokens"):
+        PhraseAutomaton([Phrase(((),))], ends)
+    with pytest.raises(ValueError, match="63 phrases"):
+        PhraseAutomaton([Phrase(((4,),))] * 63, ends)

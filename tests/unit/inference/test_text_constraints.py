@@ -1,0 +1,100 @@
+"""Words that translations must have, or may not."""
+
+import asyncio
+import re
+
+import pytest
+
+from dragoman import Constraint, load
+from dragoman.errors import ConfigError, DataError
+from dragoman.inference import TranslationWarning, Translator
+from dragoman.runs.load import load_torch_model
+from tests.untrained_runs import PAIRS, finished_run
+
+TEXTS = [source for source, _ in PAIRS]
+pytestmark = pytest.mark.filterwarnings("ignore:.*length limit:dragoman.inference.TranslationWarning")
+
+
+@pytest.fixture(scope="module", params=["cpu library", "pytorch"])
+def translator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    path = finished_run(tmp_path_factory.mktemp("run") / "run").path
+    return load(path, Translator) if request.param == "cpu library" else load_torch_model(path, Translator)
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def test_required_words_appear(translator: Translator):
+    found = translator.translate(TEXTS, constraints=[Constraint("Meer"), Constraint("zwei Hunde")])
+    for one in found:
+        assert "Meer" in words(one.text)
+        assert "zwei Hunde" in one.text
+        assert one[0].unmet == ()
+
+
+def test_one_of_several_forms_suffices(translator: Translator):
+    found = translator.translate(TEXTS[0], constraints=[Constraint(["Meer", "Katze"])])
+    assert {"Meer", "Katze"} & set(words(found.text))
+
+
+def test_words_appear_once_or_never(translator: Translator):
+    free = translator.translate(TEXTS[0])
+    unwanted = words(free.text)[0]
+    found = translator.translate(
+        TEXTS[0], constraints=[Constraint("Meer", kind="once"), Constraint(unwanted, kind="forbidden")]
+    )
+    assert words(found.text).count("Meer") == 1
+    assert unwanted not in words(found.text)
+
+
+def test_each_text_has_its_own_constraints_and_others_are_as_before(translator: Translator):
+    free = translator.translate(TEXTS)
+    together = translator.translate(TEXTS, constraints=[[Constraint("Meer")], []])
+    assert "Meer" in words(together[0].text)
+    assert together[1].text == free[1].text
+    assert together[0].text == translator.translate(TEXTS[0], constraints=[Constraint("Meer")]).text
+
+
+def test_concurrent_calls_meet_their_constraints(translator: Translator):
+    async def together():
+        needed = ["Meer", "Katze", "Hunde"]
+        return needed, await asyncio.gather(
+            *(translator.translate_async(TEXTS[0], constraints=[Constraint(one)]) for one in needed)
+        )
+
+    needed, found = asyncio.run(together())
+    assert all(one in words(result.text) for one, result in zip(needed, found, strict=True))
+
+
+def test_what_cannot_be_met_is_named(translator: Translator):
+    rules = [Constraint("Meer"), Constraint("Meer", kind="forbidden")]
+    with pytest.warns(TranslationWarning, match="constraints on 'Meer'"):
+        found = translator.translate(TEXTS[0], constraints=rules)
+    assert found[0].unmet in {("Meer",), ("Meer", "Meer")}
+    assert set(found[0].to_dict()["unmet"]) == {"Meer"}
+
+
+@pytest.mark.parametrize(
+    ("constraints", "options", "error", "message"),
+    [
+        ([Constraint("Meer")], {"beam_size": 1}, ConfigError, "beam of 2 or more"),
+        ([Constraint("")], {}, DataError, "is empty"),
+        ([Constraint("猫")], {}, DataError, "cannot write"),
+        ([Constraint([])], {}, DataError, "Give 1 to"),
+        ([Constraint("Meer")] * 63, {}, DataError, "at most 62"),
+        ([[Constraint("Meer")], []], {}, DataError, "give one for each"),
+        (["Meer"], {}, TypeError, "Constraint"),
+    ],
+)
+def test_invalid_constraints_are_refused(translator: Translator, constraints, options, error, message):
+    with pytest.raises(error, match=message):
+        translator.translate(TEXTS[0], constraints=constraints, **options)
+
+
+def test_a_text_of_several_segments_takes_forbidden_words_only(translator: Translator):
+    text = "Two dogs play. A cat sits by the sea."
+    with pytest.raises(DataError, match="several segments"):
+        translator.translate(text, split="sentences", constraints=[Constraint("Meer")])
+    found = translator.translate(text, split="sentences", constraints=[Constraint("Meer", kind="forbidden")])
+    assert "Meer" not in words(found.text)
