@@ -62,7 +62,7 @@ def serve(
 
 
 def _add_key(name: str, path: Path | None) -> None:
-    from dragoman.serving.api_keys import add_key
+    from dragoman.serving.access.api_keys import add_key
 
     if path is None:
         raise ConfigError("--add-key needs the file of keys. Give it with --api-keys FILE.")

@@ -14,12 +14,12 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 import dragoman
-from dragoman.serving.api_page import add_api_page
 from dragoman.serving.config import ServerConfig
+from dragoman.serving.http.api_page import add_api_page
+from dragoman.serving.http.request_log import RequestLog
+from dragoman.serving.http.web_page import router as web_page_router
 from dragoman.serving.protocols import deepl, immersive_translate, libretranslate, native, openai
-from dragoman.serving.request_log import RequestLog
 from dragoman.serving.server import Server, ServerDep
-from dragoman.serving.web_page import router as web_page_router
 
 ROUTERS = (libretranslate.router, deepl.router, immersive_translate.router, *openai.ROUTERS, *native.ROUTERS)
 
@@ -97,7 +97,7 @@ async def _render_http_error(request: Request, error: Exception) -> Response:
 
 def configure_logging() -> None:
     """Write the log of the server to standard error, one JSON object per line."""
-    from dragoman.serving.request_log import JsonFormatter
+    from dragoman.serving.http.request_log import JsonFormatter
 
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())

@@ -10,8 +10,8 @@ from dragoman.inference.generation.completion_result import Completion, Completi
 from dragoman.inference.generation.generation_options import GenerationOptions
 from dragoman.inference.generation.generator import Generator
 from dragoman.inference.generation.prompts import Prompt
-from dragoman.serving.admission import Client
-from dragoman.serving.errors import invalid
+from dragoman.serving.access.admission import Client
+from dragoman.serving.http.errors import invalid
 from dragoman.serving.metrics import AnswerObserver
 from dragoman.serving.server import Server
 

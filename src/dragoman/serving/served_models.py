@@ -13,8 +13,8 @@ from dragoman.inference import Translator
 from dragoman.inference.concurrent_calls import EngineStatistics
 from dragoman.runs.folder import RunFolder
 from dragoman.serving.config import ModelConfig
-from dragoman.serving.errors import RequestError
-from dragoman.serving.languages import find_language, short_codes
+from dragoman.serving.http.errors import RequestError
+from dragoman.serving.translation.languages import find_language, short_codes
 
 if TYPE_CHECKING:
     from dragoman.inference import Classifier, Embedder, Generator, QuestionAnswerer, Tagger

@@ -10,17 +10,17 @@ from fastapi import Depends, Request
 
 from dragoman.inference.alternatives import Alternative
 from dragoman.runs.load import load
-from dragoman.serving.admission import Admission, Client
-from dragoman.serving.api_keys import ApiKeys
-from dragoman.serving.character_usage import CharacterUsage
+from dragoman.serving.access.admission import Admission, Client
+from dragoman.serving.access.api_keys import ApiKeys
+from dragoman.serving.access.character_usage import CharacterUsage
 from dragoman.serving.config import ServerConfig
-from dragoman.serving.documents import DocumentJob, DocumentStore, read_document
-from dragoman.serving.errors import RequestError, invalid
-from dragoman.serving.explanations import Explainer
-from dragoman.serving.http_requests import interface_of
+from dragoman.serving.http.errors import RequestError, invalid
+from dragoman.serving.http.requests import interface_of
 from dragoman.serving.metrics import AnswerObserver, Metrics
 from dragoman.serving.served_models import ModelStore
-from dragoman.serving.translation import TranslatedText, TranslationRequest, TranslationService
+from dragoman.serving.translation.documents import DocumentJob, DocumentStore, read_document
+from dragoman.serving.translation.explanations import Explainer
+from dragoman.serving.translation.service import TranslatedText, TranslationRequest, TranslationService
 
 
 @final

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import dragoman
-from dragoman.serving.api_keys import add_key
+from dragoman.serving.access.api_keys import add_key
 from tests.running_server import RunningServer, running_server
 from tests.untrained_runs import finished_encoder, finished_language_model, finished_run
 

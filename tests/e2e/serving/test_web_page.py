@@ -7,7 +7,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from dragoman.serving.web_page import MEDIA_TYPES, web_files
+from dragoman.serving.http.web_page import MEDIA_TYPES, web_files
 
 
 def fetch(url, **headers):
@@ -46,5 +46,5 @@ def test_page_has_no_inline_code():
     page = web_files()["index.html"].content.decode()
     assert re.findall(r"<[^>]*\s(?:style|on\w+)=", page) == []
     assert page.count("<script") == page.count('<script type="module" src="web/') == 1
-    folder = Path(__file__).parents[3] / "src" / "dragoman" / "serving" / "web"
+    folder = Path(__file__).parents[3] / "src" / "dragoman" / "serving" / "http" / "web"
     assert {one.name for one in folder.iterdir() if one.suffix in MEDIA_TYPES} == set(web_files())

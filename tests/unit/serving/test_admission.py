@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.serving import admission
-from dragoman.serving.admission import Admission, Client
+from dragoman.serving.access import admission
+from dragoman.serving.access.admission import Admission, Client
 from dragoman.serving.config import LimitsConfig
-from dragoman.serving.errors import RequestError
+from dragoman.serving.http.errors import RequestError
 
 ANNA, BERTA = Client("key anna", "DeepL"), Client("key berta", "DeepL")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.serving.api_keys import ApiKeys, add_key
+from dragoman.serving.access.api_keys import ApiKeys, add_key
 
 
 def hashed(keys: dict[str, str]) -> ApiKeys:

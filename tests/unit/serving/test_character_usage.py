@@ -4,9 +4,9 @@ import json
 import pytest
 
 from dragoman.errors import ConfigError, RunError
-from dragoman.serving.api_keys import ApiKeys, add_key
-from dragoman.serving.character_usage import CharacterUsage
-from dragoman.serving.errors import QuotaExceededError
+from dragoman.serving.access.api_keys import ApiKeys, add_key
+from dragoman.serving.access.character_usage import CharacterUsage
+from dragoman.serving.http.errors import QuotaExceededError
 
 MONTH = "2026-11"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.serving import event_stream
-from dragoman.serving.errors import RequestError, invalid
-from dragoman.serving.event_stream import EventStream, event
+from dragoman.serving.http import event_stream
+from dragoman.serving.http.errors import RequestError, invalid
+from dragoman.serving.http.event_stream import EventStream, event
 
 
 class Connection:

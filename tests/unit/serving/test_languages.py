@@ -2,7 +2,7 @@ import py3langid
 import pytest
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from dragoman.serving.languages import LanguageDetector, find_language, short_code, short_codes
+from dragoman.serving.translation.languages import LanguageDetector, find_language, short_code, short_codes
 
 TEXTS = ["Die Katze schläft in dem Haus am Meer.", "The cat sleeps.", "Le chat dort.", "7", "", "a" * 10_000]
 

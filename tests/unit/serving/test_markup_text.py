@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.serving.markup_text import MarkupText
+from dragoman.serving.translation.markup_text import MarkupText
 
 PIECES = st.sampled_from(
     [

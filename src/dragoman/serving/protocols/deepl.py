@@ -10,9 +10,9 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
-from dragoman.serving.admission import Client
-from dragoman.serving.errors import QuotaExceededError, RequestError, invalid
-from dragoman.serving.http_requests import (
+from dragoman.serving.access.admission import Client
+from dragoman.serving.http.errors import QuotaExceededError, RequestError, invalid
+from dragoman.serving.http.requests import (
     attachment,
     body_schema,
     error_responses,
@@ -22,9 +22,9 @@ from dragoman.serving.http_requests import (
     read_upload,
     upload_schema,
 )
-from dragoman.serving.languages import language_name
 from dragoman.serving.server import Server, ServerDep
-from dragoman.serving.translation import TextFormat, TranslatedText, TranslationRequest
+from dragoman.serving.translation.languages import language_name
+from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest
 
 UNLIMITED = 1_000_000_000_000
 """Character limit where there is none."""

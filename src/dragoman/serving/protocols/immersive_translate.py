@@ -4,10 +4,10 @@ from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from dragoman.serving.errors import RequestError
-from dragoman.serving.http_requests import body_schema, error_responses, protocol_router, read_body
+from dragoman.serving.http.errors import RequestError
+from dragoman.serving.http.requests import body_schema, error_responses, protocol_router, read_body
 from dragoman.serving.server import ServerDep
-from dragoman.serving.translation import TranslationRequest
+from dragoman.serving.translation.service import TranslationRequest
 
 
 def _render(error: RequestError) -> JSONResponse:

@@ -7,9 +7,8 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from dragoman.serving.documents import FORMATS
-from dragoman.serving.errors import RequestError, invalid
-from dragoman.serving.http_requests import (
+from dragoman.serving.http.errors import RequestError, invalid
+from dragoman.serving.http.requests import (
     attachment,
     body_schema,
     error_responses,
@@ -18,9 +17,10 @@ from dragoman.serving.http_requests import (
     read_upload,
     upload_schema,
 )
-from dragoman.serving.languages import DetectedLanguage, language_name
 from dragoman.serving.server import ServerDep
-from dragoman.serving.translation import TranslatedText, TranslationRequest
+from dragoman.serving.translation.documents import FORMATS
+from dragoman.serving.translation.languages import DetectedLanguage, language_name
+from dragoman.serving.translation.service import TranslatedText, TranslationRequest
 
 AUTO = "auto"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.serving.api_keys import add_key
+from dragoman.serving.access.api_keys import add_key
 from tests.running_server import running_server
 
 api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")

@@ -5,11 +5,11 @@ from typing import Any, Literal
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from dragoman.serving.http_requests import body_schema, read_body
+from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router
 from dragoman.serving.protocols.native.translate import LANGUAGE
 from dragoman.serving.server import ServerDep
-from dragoman.serving.translation import TranslationRequest
+from dragoman.serving.translation.service import TranslationRequest
 
 router = native_router()
 

@@ -9,10 +9,10 @@ from fastapi import Request, Response
 from pydantic import BaseModel, Field
 
 from dragoman.inference.generation.generation_options import GenerationOptions
-from dragoman.serving.errors import RequestError, invalid
-from dragoman.serving.event_stream import EventStream, event, stream_description
 from dragoman.serving.generation import GenerationTask, read_prompts
-from dragoman.serving.http_requests import body_schema, read_body
+from dragoman.serving.http.errors import RequestError, invalid
+from dragoman.serving.http.event_stream import EventStream, event, stream_description
+from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import (
     Body,
     ClientDep,

@@ -7,9 +7,9 @@ from fastapi import Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from dragoman.serving.admission import Client
-from dragoman.serving.errors import RequestError
-from dragoman.serving.http_requests import ProtocolRouter, error_responses, protocol_router
+from dragoman.serving.access.admission import Client
+from dragoman.serving.http.errors import RequestError
+from dragoman.serving.http.requests import ProtocolRouter, error_responses, protocol_router
 from dragoman.serving.server import ServerDep
 
 

@@ -6,8 +6,8 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from dragoman.decoding.config import AnswerConfig
-from dragoman.serving.errors import invalid
-from dragoman.serving.http_requests import body_schema, read_body
+from dragoman.serving.http.errors import invalid
+from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router, one_or_more
 from dragoman.serving.server import ServerDep
 

@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 
 from dragoman.decoding.config import DecodingMethod, LengthPenaltyKind
 from dragoman.inference.translator import DecodingOptions
-from dragoman.serving.http_requests import body_schema, read_body
+from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router, one_or_more
 from dragoman.serving.server import ServerDep
-from dragoman.serving.translation import TextFormat, TranslatedText, TranslationRequest
+from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest
 
 router = native_router()
 LANGUAGE = "language code; default: the language that each text is recognized to be in"

@@ -8,10 +8,10 @@ from fastapi import Request
 from pydantic import BaseModel
 
 from dragoman.inference import Completion, Generator
-from dragoman.serving.errors import invalid
-from dragoman.serving.event_stream import EventStream, event, stream_description
 from dragoman.serving.generation import GenerationTask, read_prompts
-from dragoman.serving.http_requests import body_schema, read_body
+from dragoman.serving.http.errors import invalid
+from dragoman.serving.http.event_stream import EventStream, event, stream_description
+from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.openai.build_answers import ChatAnswer, TextAnswer, count_tokens
 from dragoman.serving.protocols.openai.generation_answers import ChatChunk, ChatCompletion, TextCompletion
 from dragoman.serving.protocols.openai.generation_bodies import (

@@ -8,8 +8,8 @@ import numpy as np
 from fastapi import Request
 from pydantic import BaseModel, Field
 
-from dragoman.serving.errors import invalid
-from dragoman.serving.http_requests import body_schema, read_body
+from dragoman.serving.http.errors import invalid
+from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.openai.interface import client_of, openai_router
 from dragoman.serving.server import ServerDep
 

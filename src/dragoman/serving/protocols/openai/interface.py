@@ -5,9 +5,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from dragoman.serving.admission import Client
-from dragoman.serving.errors import QuotaExceededError, RequestError
-from dragoman.serving.http_requests import ProtocolRouter, error_responses, protocol_router
+from dragoman.serving.access.admission import Client
+from dragoman.serving.http.errors import QuotaExceededError, RequestError
+from dragoman.serving.http.requests import ProtocolRouter, error_responses, protocol_router
 from dragoman.serving.server import Server
 
 _SCHEME = "bearer "

@@ -5,7 +5,7 @@ from typing import Literal
 from fastapi import Request
 from pydantic import BaseModel
 
-from dragoman.serving.errors import RequestError
+from dragoman.serving.http.errors import RequestError
 from dragoman.serving.protocols.openai.interface import client_of, openai_router
 from dragoman.serving.served_models import ServedModel
 from dragoman.serving.server import ServerDep

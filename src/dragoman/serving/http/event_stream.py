@@ -9,8 +9,8 @@ from fastapi import Response
 from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
-from dragoman.serving.errors import RequestError, as_request_error
-from dragoman.serving.http_requests import json_schema, until_gone
+from dragoman.serving.http.errors import RequestError, as_request_error
+from dragoman.serving.http.requests import json_schema, until_gone
 
 EVENT_STREAM = "text/event-stream"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

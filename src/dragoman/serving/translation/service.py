@@ -8,10 +8,10 @@ from typing import Any, Literal, final
 
 from dragoman.inference import TranslationResult
 from dragoman.inference.concurrent_calls import gather
-from dragoman.serving.errors import invalid
-from dragoman.serving.languages import DetectedLanguage, LanguageDetector
-from dragoman.serving.markup_text import MarkupText
+from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
+from dragoman.serving.translation.languages import DetectedLanguage, LanguageDetector
+from dragoman.serving.translation.markup_text import MarkupText
 
 TextFormat = Literal["text", "html", "xml"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal, final
 
-from dragoman.serving.errors import RequestError, as_request_error, invalid, overloaded
-from dragoman.serving.translation import TextFormat
+from dragoman.serving.http.errors import RequestError, as_request_error, invalid, overloaded
+from dragoman.serving.translation.service import TextFormat
 
 FORMATS: dict[str, TextFormat] = {".txt": "text", ".html": "html", ".htm": "html"}
 """File types that are translated, and how."""

@@ -5,7 +5,7 @@ import threading
 from typing import TYPE_CHECKING, Any, final
 
 from dragoman.errors import DragomanError
-from dragoman.serving.errors import RequestError
+from dragoman.serving.http.errors import RequestError
 from dragoman.serving.served_models import Hop, ServedModel
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, final
 
 from dragoman.serving.config import LimitsConfig
-from dragoman.serving.errors import RequestError, overloaded
+from dragoman.serving.http.errors import RequestError, overloaded
 
 MAX_CLIENTS = 10_000
 """Clients whose rates are remembered; the oldest are forgotten."""

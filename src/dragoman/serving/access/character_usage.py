@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from dragoman.atomic_files import require_writable, write_atomically
 from dragoman.errors import ConfigError, RunError
-from dragoman.serving.errors import QuotaExceededError
+from dragoman.serving.http.errors import QuotaExceededError
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 _FILE = FileKind(16 * MEBIBYTE, error=ConfigError, is_user_file=True)

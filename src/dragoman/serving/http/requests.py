@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from dragoman.serving.config import LimitsConfig
-from dragoman.serving.errors import RequestError, as_request_error, invalid
+from dragoman.serving.http.errors import RequestError, as_request_error, invalid
 from dragoman.untrusted_files import parse_json
 
 ErrorRenderer = Callable[[RequestError], Response]

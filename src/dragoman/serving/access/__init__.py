@@ -1,0 +1,1 @@
+"""Who may ask for how much: keys, limits and quotas."""

@@ -1,0 +1,1 @@
+"""Translation of the texts of a request: languages, models, markup and documents."""
