@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-API_VERSION = 4
+API_VERSION = 5
 END = 3
 COPY_PROB = 0.9
 """Probability of the copied token; the other tokens share the rest, and an early end is nearly impossible."""
