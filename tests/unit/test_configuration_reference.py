@@ -139,7 +139,8 @@ def test_python_page_lists_functions_and_methods(generate):
     assert "### translate_stream" in page
     assert "- `output_dir`: " in page
     assert "    *,\n    temperature: float | None = None,\n" in page
-    assert "    max_new_tokens: int | None = 256,\n    stop: str | Iterable[str] | None = (),\n) -> Completion" in page
+    assert "    max_new_tokens: int | None = 256,\n    stop: str | Iterable[str] | None = (),\n" in page
+    assert "    alternatives: int | None = 0,\n) -> Completion" in page
     assert "- `finish_reason: Literal['end', 'stop', 'length']`" in page
     assert "| `beam_size` | integer ≤ 1000, > 0 | `5` |" in page
     assert "raises `TypeError`" in page
