@@ -158,8 +158,8 @@ class Model:
 
         Tokens are sorted from best to worst, ties by lower id. Suppressed tokens are not returned, but keep their
         probability. If a shortlist has fewer than `k` tokens, the remaining results are minus infinity and token 0.
-        Behind the `k` best, each row has `extra_tokens` in their order, whether suppressed or not; those that are not
-        in the shortlist have minus infinity. The third value is the next state. Raises ValueError if the vocabulary has
+        Behind the `k` best, each row has `extra_tokens` in their order, whether suppressed or not, with minus
+        infinity outside of the shortlist. The third value is the next state. Raises ValueError if the vocabulary has
         fewer than `k` tokens that are not suppressed, or if a logit is not finite.
         """
         if not 1 <= k <= self.vocabulary:

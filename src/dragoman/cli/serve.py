@@ -30,7 +30,7 @@ def serve(
 ) -> None:
     """Answer requests over HTTP, as LibreTranslate, DeepL and OpenAI do.
 
-    Without a model, serve those that `dragoman demo` trained in the folder runs.
+    Without a model, serve the demos that `dragoman demo` trained in the folder runs.
 
     The settings of --config are overridden by environment variables such as DRAGOMAN_SERVE_PORT, and these by options.
     """

@@ -1,4 +1,4 @@
-"""What the outputs of each text begin with, and the words that they must have."""
+"""Starts of outputs: the prefix and the constraints of each text, as tokens."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -83,6 +83,6 @@ def _encode(tokenizer: LanguageTokenizer, constraint: Constraint, *, text: str) 
 
 
 def word_boundaries(tokenizer: LanguageTokenizer) -> Bool[np.ndarray, " vocabulary"]:
-    """Return the tokens before which a word is over: those that begin with a space or a punctuation mark."""
+    """Return the tokens before which a word is over: they begin with a space or a punctuation mark."""
     names = tokenizer.ids_to_tokens(range(len(tokenizer)))
     return np.array([name[:1] == SPACE or unicodedata.category(name[:1] or "a")[0] in _WORD_ENDS for name in names])

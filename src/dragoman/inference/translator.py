@@ -272,7 +272,9 @@ class Translator:
         self, call: _Call, tokens: Sequence[NextToken], found: Iterable[Sequence[Hypothesis]]
     ) -> list[Alternative]:
         names = self.tokenizer.target.ids_to_tokens([one.token for one in tokens])
-        [line], results = call.lines, map(self._translations, found)
+        [line] = call.lines
+        pairs = zip(call.requests, found, strict=True)
+        results = (self._translations(some, request.start.constraints) for request, some in pairs)
         joined = [self._join(line, iter([some]), call.config, call.first_line)[0] for some in results]
         rows = zip(names, tokens, joined, strict=True)
         return [Alternative(name, one.probability, translation) for name, one, translation in rows]

@@ -2,7 +2,7 @@
 
 Hypotheses with equally many tokens of phrases share a bank. The beam takes the best hypothesis of each bank, then the
 second of each, and so on (Hu et al., 2019), so that hypotheses with phrases are not lost to more probable ones without.
-Their next tokens are the most probable ones, and those that begin or continue a phrase.
+Their next tokens are the most probable ones, and the tokens that begin or continue a phrase.
 """
 
 from collections import defaultdict
@@ -96,10 +96,13 @@ class ConstrainedBeams(RowBatch):
             ]
         )
 
-    def returnable(self) -> Bool[np.ndarray, "kept beam"]:
-        """Return which hypotheses may be returned unfinished: those with all phrases, or any where none has them."""
+    def returnable(self, finished: Bool[np.ndarray, "kept places"]) -> Bool[np.ndarray, "kept beam"]:
+        """Return which hypotheses may be returned unfinished: with all phrases, or any if the sentence has no better.
+
+        `finished` are the places of finished hypotheses, which have all phrases.
+        """
         met = self.met()
-        return met | ~met.any(axis=1, keepdims=True)
+        return met | ~(met.any(axis=1, keepdims=True) | finished.any(axis=1, keepdims=True))
 
     def _next_tokens(
         self,
@@ -110,7 +113,7 @@ class ConstrainedBeams(RowBatch):
     ) -> list[dict[int, float]]:
         """Return the next tokens of each hypothesis of a sentence with their log-probabilities.
 
-        These are the best ones, and those that begin or continue a phrase.
+        These are the best ones, and the tokens that begin or continue a phrase.
         """
         automaton = self._automaton(row)
         found = []

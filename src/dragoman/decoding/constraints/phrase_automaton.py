@@ -26,7 +26,7 @@ class Phrase:
     forms: tuple[tuple[int, ...], ...]
     kind: PhraseKind = "required"
     name: str = ""
-    """How a message shows the phrase."""
+    """Words that a message shows."""
     whole_words: bool = True
     """Whether a form counts only before a token that begins a word, a punctuation mark, or the end."""
 
@@ -62,7 +62,7 @@ class PhraseAutomaton:
         )
         self._children: list[dict[int, int]] = [{}]
         self._ends: list[tuple[int, int]] = [(0, 0)]
-        """Phrases of which a form ends at a node: those that count at once, and those that count before a boundary."""
+        """By node, the bits of phrases with a form that ends there: parts of words first, then whole words."""
         self._left: list[dict[int, int]] = [{}]
         """Phrases with forms that begin with the tokens of a node, and the tokens until the shortest has appeared."""
         for number, phrase in enumerate(phrases):

@@ -1,1 +1,1 @@
-"""Who may ask for how much: keys, limits and quotas."""
+"""Access of clients: keys, limits and quotas."""
