@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import dragoman
 from benchmarks.collect_runs import update_results
-from dragoman.data.augmentation import Perturbation, perturb_text
+from dragoman.data.augmentation.noise import Perturbation, perturb_text
 from dragoman.data.readers.line_reader import read_lines
 from dragoman.evaluation import Bleu, corpus_score
 from dragoman.inference.translation_result import TranslationWarning

@@ -24,7 +24,7 @@ from dragoman.cli.options import (
 from dragoman.cli.table_output import PlainConsole, build_table, print_whole
 from dragoman.cli.verb_command import Outcome
 from dragoman.config import parse
-from dragoman.data.augmentation import Perturbation, perturb_text
+from dragoman.data.augmentation.noise import Perturbation, perturb_text
 from dragoman.data.chat_template import SOURCE_FIELD, PromptFormat
 from dragoman.data.readers.line_reader import SAMPLE, ReadWarnings, tabs_note
 from dragoman.decoding.config import DecodingConfig, replace_options

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
-from dragoman.data.augmentation import NoiseConfig
+from dragoman.data.augmentation.noise import NoiseConfig
 from dragoman.data.batching.corpus_mixing import ExtraCorpus
 from dragoman.data.cleaning_rules import CleaningConfig
 from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, ParallelJsonl, ParallelParquet, ParallelTsv

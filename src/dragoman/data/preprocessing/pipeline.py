@@ -19,7 +19,7 @@ from dragoman.atomic_files import new_folder, open_or_build, sync_files
 from dragoman.checksums import check_json, to_checked_json
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
-from dragoman.data.augmentation import NoiseConfig
+from dragoman.data.augmentation.noise import NoiseConfig
 from dragoman.data.cleaning_rules import (
     MAX_SAMPLES,
     MIN_EXAMPLES,

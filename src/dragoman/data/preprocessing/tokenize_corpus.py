@@ -11,7 +11,7 @@ import numpy as np
 
 from dragoman.atomic_files import file_lock, open_or_build
 from dragoman.config_trees import Tree
-from dragoman.data.augmentation import NoiseConfig, add_noise
+from dragoman.data.augmentation.noise import NoiseConfig, add_noise
 from dragoman.data.batching.corpus_mixing import locate_line
 from dragoman.data.datasets.memory_map import CHUNK, RaggedArray
 from dragoman.data.datasets.parallel import Chunk, TextStore, TokenStore

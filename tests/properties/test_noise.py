@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import parse
-from dragoman.data.augmentation import KEYBOARD, NoiseConfig, add_noise, add_typo, misspell, perturb_text, truncate_pair
+from dragoman.data.augmentation.noise import (
+    KEYBOARD,
+    NoiseConfig,
+    add_noise,
+    add_typo,
+    misspell,
+    perturb_text,
+    truncate_pair,
+)
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.parallel import Example
