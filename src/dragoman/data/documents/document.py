@@ -1,0 +1,102 @@
+"""Contract of documents: the texts of a file as units, and the file with their translations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from dragoman.errors import DataError
+from dragoman.number_words import counted
+
+Markup = Literal["xml", "html"]
+"""How the source of a unit is written: as an XML fragment, with escaped text, or as a part of an HTML page."""
+State = Literal["untranslated", "needs_review", "translated", "final"]
+"""State of the target that a file has; `needs_review` is fuzzy in PO, and `final` may not be changed."""
+Origin = Literal["machine", "memory", "fuzzy_memory"]
+"""Whether a model wrote a translation, or it is the one of an equal or a similar text in a translation memory."""
+
+MAX_BYTES = 256 * 2**20
+"""Size of the largest document, unpacked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Text of a document that is translated as one: a paragraph, a string of a user interface, a cell."""
+
+    source: str
+    """Text to translate, without escapes of the file format; with `markup`, a fragment in that language."""
+    markup: Markup | None = None
+    """Language of the source and of its translation; None is plain text."""
+    target: str | None = None
+    """Existing translation, in the form of the source; None in formats with one language and where it is missing."""
+    state: State = "untranslated"
+    """State of the existing translation."""
+    key: str = ""
+    """Name of the unit in its file, such as the key of a string; empty where the format has none."""
+    context: str = ""
+    """What distinguishes equal sources, such as msgctxt."""
+    notes: str = ""
+    """Comments for translators."""
+    plural: str | None = None
+    """Plural category (`one`, `other`, …) or number of the plural form; None for all other texts."""
+    max_length: int | None = None
+    """Most characters that the translation may have."""
+    line: int | None = None
+    """Line of the unit in its file, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitTranslation:
+    """Translation of a unit, in the form of its source: plain text, or a fragment in its `markup`."""
+
+    text: str
+    needs_review: bool = False
+    """Whether the file says, where its format can, that a person should look at the translation."""
+    origin: Origin = "machine"
+
+
+class Document(Protocol):
+    """File with texts to translate."""
+
+    @property
+    def format(self) -> str:
+        """Name of the format, such as `po`."""
+        ...
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Texts to translate, in the order of the file."""
+        ...
+
+    def fill(self, translations: Sequence[UnitTranslation | None]) -> bytes:
+        """Return the file with a translation for each unit; None keeps what the file has.
+
+        The same text as before leaves the bytes of its unit as they are. Raises DataError where the number of
+        translations is not that of the units.
+        """
+        ...
+
+
+def check_count(translations: Sequence[UnitTranslation | None], units: Sequence[Unit]) -> None:
+    """Raise DataError unless there is one translation for each unit."""
+    if len(translations) != len(units):
+        raise DataError(
+            f"{counted(len(translations), 'translations')} for {counted(len(units), 'units')}: each unit has one "
+            "translation or None. Give as many translations as the document has units."
+        )
+
+
+def identity(document: Document) -> bytes:
+    """Return a document whose units are filled with what they have: their targets, or else their sources.
+
+    Formats with one language replace their sources, and get the same texts again. In formats with two languages, units
+    without a target stay as they are.
+    """
+    return document.fill([_same(unit) for unit in document.units])
+
+
+def _same(unit: Unit) -> UnitTranslation | None:
+    if unit.target is None:
+        return UnitTranslation(text=unit.source)
+    if unit.state == "untranslated":
+        return None
+    return UnitTranslation(text=unit.target, needs_review=unit.state == "needs_review")

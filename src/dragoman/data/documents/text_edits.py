@@ -1,0 +1,139 @@
+"""Text files whose translations replace parts of the text: everything else keeps its bytes."""
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from dragoman.data.documents.document import Unit, UnitTranslation, check_count
+from dragoman.errors import DataError
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+class Edit(NamedTuple):
+    """Replacement of the characters from `start` to `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """Characters of a file and their encoding."""
+
+    text: str
+    encoding: str = "utf-8"
+    mark: bytes = b""
+    """Byte order mark."""
+
+    def edit(self, edits: Iterable[Edit]) -> "TextFile":
+        """Return the file with edits, which may not overlap; those at one place keep their order."""
+        ordered = sorted(edits, key=lambda one: (one.start, one.end))
+        if any(one.end > other.start for one, other in pairwise(ordered)):
+            raise AssertionError("edits overlap")
+        parts, last = [], 0
+        for start, end, text in ordered:
+            parts += [self.text[last:start], text]
+            last = end
+        return replace(self, text="".join([*parts, self.text[last:]]))
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file. Raises UnicodeEncodeError if its encoding has not all characters."""
+        return self.mark + self.text.encode(self.encoding)
+
+
+Write = Callable[[Sequence[UnitTranslation | None]], Iterable[Edit]]
+"""Return the edits that write the translations of an entry, of which there is at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Units that are written together, such as the plural forms of one message."""
+
+    units: tuple[Unit, ...]
+    write: Write
+
+
+@dataclass(frozen=True)
+class EditedDocument:
+    """Document that is a text file with entries."""
+
+    format: str
+    file: TextFile
+    entries: Sequence[Entry]
+    finish: Callable[[], Iterable[Edit]] = tuple
+    """Return further edits of a file with translations, such as its language."""
+    encode: Callable[[TextFile], bytes] = TextFile.encode
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Texts to translate, in the order of the file."""
+        return [unit for entry in self.entries for unit in entry.units]
+
+    def fill(self, translations: Sequence[UnitTranslation | None]) -> bytes:
+        """Return the file with a translation for each unit; None keeps what the file has."""
+        check_count(translations, self.units)
+        edits: list[Edit] = []
+        place = 0
+        for entry in self.entries:
+            some = translations[place : place + len(entry.units)]
+            place += len(entry.units)
+            if any(one is not None for one in some):
+                edits += entry.write(some)
+        if any(one is not None for one in translations):
+            edits += self.finish()
+        return self.encode(self.file.edit(edits))
+
+
+def single(unit: Unit, write: Callable[[UnitTranslation], Iterable[Edit]]) -> Entry:
+    """Return an entry of one unit."""
+
+    def write_first(translations: Sequence[UnitTranslation | None]) -> Iterable[Edit]:
+        [translation] = translations
+        return () if translation is None else write(translation)
+
+    return Entry((unit,), write_first)
+
+
+def replaced(unit: Unit, start: int, end: int, escape: Callable[[str], str]) -> Entry:
+    """Return an entry of one unit whose translation, escaped, replaces its source from `start` to `end`."""
+    return single(unit, lambda new: () if new.text == unit.source else (Edit(start, end, escape(new.text)),))
+
+
+def decode_text(content: bytes, name: str, *, encoding: str | None = None, default: str = "utf-8") -> TextFile:
+    """Return the characters of a file: in the encoding of its byte order mark, or the one given, or the default.
+
+    Raises DataError if the bytes are no text.
+    """
+    mark, found = next(((mark, one) for mark, one in _BYTE_ORDER_MARKS if content.startswith(mark)), (b"", None))
+    chosen = found or encoding or default
+    try:
+        text = content[len(mark) :].decode(chosen)
+    except LookupError as error:
+        raise DataError(f"{name}: encoding {chosen!r} is not known. Convert the file to UTF-8.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}: is not {chosen.upper()} text (byte {error.start + 1}). Convert the file to UTF-8."
+        ) from error
+    if "\0" in text:
+        raise DataError(f"{name}: contains a null character (character {text.index(chr(0)) + 1}). Copy the file again.")
+    return TextFile(text, chosen, mark)
+
+
+def line_of(text: str, place: int) -> int:
+    """Return the line, from 1, of a place in a text."""
+    return text.count("\n", 0, place) + 1
+
+
+def line_end(text: str) -> str:
+    """Return the line end of a text: that of its first line."""
+    found = re.search(r"\r\n|\n|\r", text)
+    return found.group() if found else "\n"
