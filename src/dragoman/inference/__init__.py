@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.data.chat_template import ChatTemplate, Message, Turn
 from dragoman.decoding.config import AnswerConfig
+from dragoman.inference.control.text_constraints import Constraint
 from dragoman.inference.length_batches import InputWarning
-from dragoman.inference.text_constraints import Constraint
 from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning
 from dragoman.inference.translator import Translator
 

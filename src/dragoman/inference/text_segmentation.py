@@ -240,8 +240,9 @@ class Layout(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """TokenIds that the model reads at once, with their dependency tree where the model needs it."""
+    """Text that the model reads at once, its ids, and its dependency tree where the model needs it."""
 
+    text: str
     ids: list[int]
     heads: Heads | None
 
@@ -284,11 +285,11 @@ class Segmenter:
     ) -> list[Segment]:
         """Return the segments of a sentence: none of an empty one; several, with a warning, of one that is too long."""
         if len(ids) <= self._max_length:
-            return [Segment(ids, heads)] * bool(ids)
+            return [Segment(sentence, ids, heads)] * bool(ids)
         check_line_length(MAX_LINE_LENGTH, len(ids), line)
         parts = split_long_text(sentence, lambda text: len(self._encode([text])[0]) <= self._max_length)
         trees = _split_heads(heads, sentence, parts)
-        segments = [Segment(*one) for one in zip(self._encode(parts), trees, strict=True) if one[0]]
+        segments = [Segment(*one) for one in zip(parts, self._encode(parts), trees, strict=True) if one[1]]
         beginning = f"a sentence of {len(ids)} tokens is" if is_split else f"{len(ids)} tokens are"
         name, remedy = ("it", "") if is_split else ("the text", "split it by sentences")
         message = (

@@ -3,10 +3,10 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict, Unpack, final, overload
+from typing import Any, NamedTuple, TypedDict, Unpack, cast, final, overload
 
 from dragoman.data.readers.conllu import Heads
-from dragoman.data.tokenizers import Direction, Tokenizer
+from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import (
     CutOff,
     DecodingConfig,
@@ -20,12 +20,13 @@ from dragoman.decoding.config import (
     require_options,
 )
 from dragoman.decoding.constraints import PhraseAutomaton
-from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_forced
-from dragoman.errors import ConfigError, DataError, one_warning_per_problem, warn
+from dragoman.decoding.hypothesis import Hypothesis, without_forced
+from dragoman.errors import DataError, one_warning_per_problem, warn
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.concurrent_calls import EngineStatistics, run_beside, run_in_thread
+from dragoman.inference.control.prepare_texts import ControlOptions, check_length, control_of_part
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -37,13 +38,10 @@ from dragoman.inference.length_batches import (
     text_list,
     warn_unknown,
 )
-from dragoman.inference.output_starts import check_constrained_search, read_output_starts
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
-from dragoman.inference.text_constraints import TextConstraints
+from dragoman.inference.text_requests import RequestBuilder, TextRequests
 from dragoman.inference.text_segmentation import (
-    SegmentedText,
-    Segmenter,
     Split,
     build_splitter,
     check_line_length,
@@ -90,25 +88,31 @@ class DecodingOptions(TypedDict, total=False):
     end_tokens: EndTokens | None
 
 
-class TranslationOptions(DecodingOptions, LanguageOptions, total=False):
-    """Keyword arguments of `Translator.translate`."""
+class StreamOptions(DecodingOptions, LanguageOptions, ControlOptions, total=False):
+    """Keyword arguments of `Translator.translate_stream`."""
 
-    first_line: int
-    target_prefix: str | Sequence[str] | None
-    constraints: TextConstraints | None
-    source_features: TextFeatures | None
     split: Split | None
     language: str | None
 
 
-class _Call(NamedTuple):
-    """Texts of one call, read and checked, and the requests for all their segments."""
+class TranslationOptions(StreamOptions, total=False):
+    """Keyword arguments of `Translator.translate`."""
 
-    lines: list[SegmentedText]
-    requests: list[Request]
-    config: DecodingConfig
     first_line: int
+    source_features: TextFeatures | None
+
+
+class _Call(NamedTuple):
+    """Texts of one call, read and checked."""
+
+    lines: list[TextRequests]
+    config: DecodingConfig
     is_single: bool
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests for the segments of all texts."""
+        return [request for line in self.lines for request in line.requests]
 
 
 @final
@@ -260,23 +264,21 @@ class Translator:
         call = self._read(text, config, **options)
         if len(call.requests) != 1:
             raise DataError("Alternatives are those of one sentence that is not empty. Give its text alone.")
-        [request] = call.requests
+        [line], [request] = call.lines, call.requests
         with self._runner.turn():
             tokens = next_tokens(self.backend, request, count=count)
         limit = request.limit + 1 if self._positions is None else min(request.limit + 1, self._positions - 1)
         starts = [replace(request.start, forced=(*request.start.forced, one.token)) for one in tokens]
         requests = [replace(request, limit=limit, start=start) for start in starts]
-        return call._replace(requests=requests), tokens
+        lines = [line._replace(requests=[one]) for one in requests]
+        return call._replace(lines=lines), tokens
 
     def _alternatives(
         self, call: _Call, tokens: Sequence[NextToken], found: Iterable[Sequence[Hypothesis]]
     ) -> list[Alternative]:
         names = self.tokenizer.target.ids_to_tokens([one.token for one in tokens])
-        [line] = call.lines
-        pairs = zip(call.requests, found, strict=True)
-        results = (self._translations(some, request.start.constraints) for request, some in pairs)
-        joined = [self._join(line, iter([some]), call.config, call.first_line)[0] for some in results]
-        rows = zip(names, tokens, joined, strict=True)
+        translations = [self._join(line, [some], call.config)[0] for line, some in zip(call.lines, found, strict=True)]
+        rows = zip(names, tokens, translations, strict=True)
         return [Alternative(name, one.probability, translation) for name, one, translation in rows]
 
     def _read(
@@ -286,45 +288,36 @@ class Translator:
         *,
         first_line: int = 1,
         source_features: TextFeatures | None = None,
-        split: Split | None = None,
-        language: str | None = None,
-        source_language: str | None = None,
-        target_language: str | None = None,
-        target_prefix: str | Sequence[str] | None = None,
-        constraints: TextConstraints | None = None,
-        **options: Unpack[DecodingOptions],
+        **options: Unpack[StreamOptions],
     ) -> _Call:
         require_options(options, TranslationOptions.__annotations__)
-        direction = self.tokenizer.prefixes.resolve(source_language, target_language)
-        config, splitter = self._choose_config(config, options), build_splitter(split, language)
-        given = one_or_more_texts(texts)
-        heads = self._check_features(given, source_features, first_line)
-        lines = list(self._segmenter(direction).segment(given, heads, first_line, splitter=splitter))
-        if constraints is not None:
-            check_constrained_search(config, has_shortlist=self.backend.shortlist is not None)
-        starts = read_output_starts(
-            lines,
-            self.tokenizer.target,
-            direction,
-            target_prefix=target_prefix,
-            constraints=constraints,
-            first_line=first_line,
+        builder, control = self._builder(config, options)
+        lines = list(builder.build(one_or_more_texts(texts), control, source_features, first_line))
+        return _Call(lines, builder.config, is_single=isinstance(texts, str))
+
+    def _builder(self, config: DecodingConfig | None, options: StreamOptions) -> tuple[RequestBuilder, ControlOptions]:
+        """Return what builds the requests of a call, and the options that control the words."""
+        decoding, languages, control = (
+            {name: value for name, value in options.items() if name in group.__annotations__}
+            for group in (DecodingOptions, LanguageOptions, ControlOptions)
         )
-        requests = [
-            request
-            for line, start in zip(lines, starts, strict=True)
-            for request in self._requests(line, config, start)
-        ]
-        return _Call(lines, requests, config, first_line, is_single=isinstance(texts, str))
+        chosen = replace_options(require_config(self.config if config is None else config, DecodingConfig), decoding)
+        require_end_tokens(chosen, len(self.tokenizer.target))
+        builder = RequestBuilder(
+            self.tokenizer,
+            self.backend,
+            chosen,
+            direction=self.tokenizer.prefixes.resolve(**cast(LanguageOptions, languages)),
+            splitter=build_splitter(options.get("split"), options.get("language")),
+            max_segment_length=self.max_segment_length,
+        )
+        return builder, cast(ControlOptions, control)
 
     def _results(
         self, call: _Call, hypotheses: Iterable[Sequence[Hypothesis]]
     ) -> TranslationResult | list[TranslationResult]:
-        pairs = zip(call.requests, hypotheses, strict=True)
-        found = (self._translations(some, request.start.constraints) for request, some in pairs)
-        results = [
-            self._join(line, found, call.config, number) for number, line in enumerate(call.lines, call.first_line)
-        ]
+        found = iter(hypotheses)
+        results = [self._join(line, [next(found) for _ in line.requests], call.config) for line in call.lines]
         return results[0] if call.is_single else results
 
     def translate_stream(
@@ -334,11 +327,7 @@ class Translator:
         *,
         chunk: int = STREAM_CHUNK,
         source_features: Iterable[Sequence[int]] | None = None,
-        split: Split | None = None,
-        language: str | None = None,
-        source_language: str | None = None,
-        target_language: str | None = None,
-        **options: Unpack[DecodingOptions],
+        **options: Unpack[StreamOptions],
     ) -> Iterator[TranslationResult]:
         """Translate any number of texts, in the memory of `chunk` of them; options are those of `translate`.
 
@@ -348,27 +337,27 @@ class Translator:
         it, and ends the stream.
         """
         check_positive(chunk=chunk)
-        require_options(options, [*TranslationOptions.__annotations__, "chunk"])
-        direction = self.tokenizer.prefixes.resolve(source_language, target_language)
-        segmenter = self._segmenter(direction)
-        config, splitter = self._choose_config(config, options), build_splitter(split, language)
-        pending: deque[SegmentedText] = deque()
+        require_options(options, [*StreamOptions.__annotations__, "source_features", "chunk"])
+        builder, control = self._builder(config, options)
+        pending: deque[TextRequests] = deque()
 
         def read(first_line: int, some: list[str], features: TextFeatures | None) -> Iterator[list[Request]]:
-            heads = self._check_features(some, features, first_line)
-            for line in segmenter.segment(some, heads, first_line, splitter=splitter):
-                requests = self._requests(line, config, OutputStart(forced=direction.target))
+            own = control_of_part(control, first_line - 1, len(some))
+            for line in builder.build(some, own, features, first_line):
                 pending.append(line)
-                yield requests
+                yield line.requests
+
+        def join() -> Iterator[TranslationResult]:
+            count = 0
+            for found in self._run_stream(jobs, chunk):
+                yield self._join(pending.popleft(), found, builder.config)
+                count += 1
+            check_length(control, count)
 
         size = min(chunk, ENCODE_CHUNK)
         chunks = read_chunks(texts, source_features, size=size, name="texts", check=check_text)
         jobs = FlatStream(((len(some), read(first, some, features)) for first, some, features in chunks), texts)
-        results = self._run_stream(jobs, chunk)
-        return (
-            self._join(pending.popleft(), map(self._translations, found), config, number)
-            for number, found in enumerate(results, start=1)
-        )
+        return join()
 
     def _run_stream(self, jobs: FlatStream[list[Request]], chunk: int) -> Iterator[list[list[Hypothesis]]]:
         """Yield the hypotheses of each job, continuously or chunk by chunk, as the backend does."""
@@ -463,11 +452,6 @@ class Translator:
         needed = self.backend.needs_source_features
         return check_source_features(texts, source_features, first_line, needs_source_features=needed)
 
-    def _choose_config(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:
-        config = replace_options(require_config(self.config if config is None else config, DecodingConfig), options)
-        require_end_tokens(config, len(self.tokenizer.target))
-        return config
-
     def _choose_penalty(self, penalty: LengthPenalty | None) -> LengthPenalty:
         if penalty is not None and not isinstance(penalty, LengthPenalty):
             raise TypeError(
@@ -475,56 +459,33 @@ class Translator:
             )
         return penalty or self.config.penalty
 
-    def _segmenter(self, direction: Direction) -> Segmenter:
-        return Segmenter(self.tokenizer.source, max_length=self.max_segment_length, direction=direction)
-
-    def _requests(self, line: SegmentedText, config: DecodingConfig, start: OutputStart) -> list[Request]:
-        forced, needed = start.forced, 0 if start.constraints is None else start.constraints.total
-        longest = config.max_length if self._positions is None else self._positions - 1 - len(forced)
-        if longest < 1:
-            raise DataError(f"target_prefix has {len(forced)} tokens, too many for this model; shorten it")
-        if config.min_length > longest:
-            raise ConfigError(
-                f"min_length = {config.min_length}: an output of this model has at most {longest} tokens; "
-                "lower min_length"
-            )
-        return [
-            Request(
-                segment.ids,
-                config,
-                len(forced) + min(config.output_limit(len(segment.ids)) + needed, longest),
-                segment.heads,
-                start,
-            )
-            for sentence in line.sentences
-            for segment in sentence
-        ]
-
     def _join(
-        self, line: SegmentedText, found: Iterator[list[Translation]], config: DecodingConfig, number: int
+        self, line: TextRequests, found: Iterable[Sequence[Hypothesis]], config: DecodingConfig
     ) -> TranslationResult:
-        """Join the translations of the segments of a line, and warn where the best one was cut off."""
-        sentences = [
+        """Join the translations of the segments of a text, and warn where the best one was cut off."""
+        pairs = zip(line.requests, found, strict=True)
+        parts = iter([self._translations(some, request.start.constraints) for request, some in pairs])
+        layout, sentences = line.segmented
+        joined = [
             join_translations(
-                [next(found) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
+                [next(parts) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
             )
-            for segments in line.sentences
+            for segments in sentences
         ]
-        result = TranslationResult(join_translations(sentences, config, join_texts=line.layout.fill))
+        whole = join_translations(joined, config, join_texts=layout.fill)
+        result = TranslationResult(map(line.text.restore, whole))
         best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
         if best.unmet:
             message = f"the translation does not meet the constraints on {' and '.join(map(repr, best.unmet))}"
             problem = "translations do not meet their constraints"
-            warn(TranslationWarning("line", number, message, problem=problem, remedy=remedy))
+            warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
         elif not best.hypothesis.finished:
             message = f"the translation was cut off at its length limit ({len(result.tokens)} tokens)"
             problem = "translations were cut off at their length limit"
-            warn(TranslationWarning("line", number, message, problem=problem, remedy=remedy))
+            warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
         return result
 
-    def _translations(
-        self, hypotheses: Sequence[Hypothesis], constraints: PhraseAutomaton | None = None
-    ) -> list[Translation]:
+    def _translations(self, hypotheses: Sequence[Hypothesis], constraints: PhraseAutomaton | None) -> list[Translation]:
         side = self.tokenizer.target
         return [
             Translation(

@@ -2,12 +2,15 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 import pytest
 
 from dragoman import Constraint, load
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference import TranslationWarning, Translator
+from dragoman.inference import Translation, TranslationWarning, Translator
+from dragoman.inference.control.prepared_text import PreparedText
+from dragoman.inference.translation_result import EMPTY
 from dragoman.runs.load import load_torch_model
 from tests.untrained_runs import PAIRS, finished_run
 
@@ -98,3 +101,39 @@ def test_a_text_of_several_segments_takes_forbidden_words_only(translator: Trans
         translator.translate(text, split="sentences", constraints=[Constraint("Meer")])
     found = translator.translate(text, split="sentences", constraints=[Constraint("Meer", kind="forbidden")])
     assert "Meer" not in words(found.text)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_a_stream_has_the_constraints_and_prefixes_of_its_texts(translator: Translator, chunk):
+    texts = TEXTS * 2
+    each = [[Constraint("Meer")], [], [Constraint("Hunde")], []] * (len(texts) // 4)
+    prefixes = ["eine", "", "zwei", ""] * (len(texts) // 4)
+    expected = translator.translate(texts, constraints=each, target_prefix=prefixes)
+    found = list(translator.translate_stream(texts, constraints=each, target_prefix=prefixes, chunk=chunk))
+    assert [one.text for one in found] == [one.text for one in expected]
+    assert all(one.text.startswith(prefix) for one, prefix in zip(found, prefixes, strict=True))
+
+
+def test_a_stream_needs_constraints_of_all_its_texts(translator: Translator):
+    for count in (len(TEXTS) - 1, len(TEXTS) + 1):
+        with pytest.raises(DataError, match="give one for each"):
+            list(translator.translate_stream(TEXTS, constraints=[[Constraint("Meer")]] * count))
+
+
+def test_steps_are_undone_in_reverse_order():
+    class Spell:
+        def __init__(self, text: str, old: str, new: str) -> None:
+            self.text, self._old, self._new = text.replace(old, new), old, new
+
+        def constraints(self, segment: str) -> list[Constraint]:
+            return [Constraint(self._new)] if self._new in segment else []
+
+        def restore(self, translation: Translation) -> Translation:
+            return replace(translation, text=translation.text.replace(self._new, self._old))
+
+    first = Spell("ab", "a", "b")
+    second = Spell(first.text, "b", "c")
+    text = PreparedText("ab", (first, second), given=(Constraint("x"),))
+    assert text.text == "cc"
+    assert [one.forms for one in text.constraints("c")] == ["x", "c"]
+    assert text.restore(replace(EMPTY, text="c")).text == "a"

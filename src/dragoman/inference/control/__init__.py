@@ -1,0 +1,1 @@
+"""Control of translations: constraints on their words, and steps that change texts before the translation."""

@@ -1,0 +1,73 @@
+"""Starts of outputs: the prefix and the constraints of each segment, as tokens."""
+
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from dragoman.array_types import Bool
+from dragoman.data.tokenizers import Direction, LanguageTokenizer
+from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.hypothesis import OutputStart
+from dragoman.errors import ConfigError, DataError
+from dragoman.inference.control.prepared_text import PreparedText
+from dragoman.inference.control.text_constraints import build_automaton, word_boundaries
+from dragoman.inference.text_segmentation import SegmentedText
+
+
+@final
+class OutputStarts:
+    """Builds the starts of the outputs of segments for one direction and search."""
+
+    def __init__(
+        self, tokenizer: LanguageTokenizer, direction: Direction, config: DecodingConfig, *, has_shortlist: bool
+    ) -> None:
+        """`tokenizer` is that of the targets; `has_shortlist` says whether a shortlist restricts the model."""
+        self._tokenizer = tokenizer
+        self._direction = direction
+        self._config = config
+        self._has_shortlist = has_shortlist
+
+    def of_segments(self, text: PreparedText, segmented: SegmentedText, *, line: int) -> list[OutputStart]:
+        """Return the start of the output of each segment of a text; `line` is the number of the text in messages.
+
+        Raises DataError where a prefix or a constraint does not suit the text, ConfigError where the search cannot
+        meet constraints.
+        """
+        segments = [segment for sentence in segmented.sentences for segment in sentence]
+        if len(segments) > 1:
+            _check_one_segment(line, text)
+        [forced] = self._direction.encode_targets(self._tokenizer, [text.prefix])
+        starts = []
+        for segment in segments:
+            automaton = None
+            if constraints := text.constraints(segment.text):
+                self._check_search()
+                automaton = build_automaton(self._tokenizer, constraints, self._boundaries, text=f"text {line}")
+            starts.append(OutputStart(forced=tuple(forced), constraints=automaton))
+        return starts
+
+    @cached_property
+    def _boundaries(self) -> Bool[np.ndarray, " vocabulary"]:
+        return word_boundaries(self._tokenizer)
+
+    def _check_search(self) -> None:
+        """Raise ConfigError where the search cannot meet constraints."""
+        if self._config.beam_size == 1:
+            raise ConfigError(
+                "beam_size = 1: constraints need a beam of 2 or more. Raise beam_size, or leave them out."
+            )
+        if self._config.renormalize:
+            raise ConfigError("renormalize has no effect with constraints. Leave one of them out.")
+        if self._has_shortlist:
+            raise ConfigError("A shortlist may lack the words of a constraint. Load the model without it.")
+
+
+def _check_one_segment(number: int, text: PreparedText) -> None:
+    """Raise DataError where it is not clear which segment of a text a prefix or a constraint belongs to."""
+    if text.prefix or any(one.kind != "forbidden" for one in text.given):
+        name = "target_prefix" if text.prefix else "constraint"
+        raise DataError(
+            f"text {number}: is translated in several segments, and a {name} belongs to one. "
+            "Translate its sentences one by one."
+        )

@@ -1,0 +1,82 @@
+"""Preparation of the texts of a call: their steps, prefixes and constraints."""
+
+from collections.abc import Sequence
+from typing import TypedDict, TypeVar
+
+from dragoman.errors import DataError
+from dragoman.inference.control.prepared_text import PreparedText
+from dragoman.inference.control.text_constraints import Constraint, TextConstraints
+from dragoman.inference.length_batches import text_list
+from dragoman.number_words import counted
+
+_T = TypeVar("_T")
+
+
+class ControlOptions(TypedDict, total=False):
+    """Keyword arguments of `Translator.translate` that control the words of translations."""
+
+    target_prefix: str | Sequence[str] | None
+    constraints: TextConstraints | None
+
+
+def control_of_part(control: ControlOptions, first: int, count: int) -> ControlOptions:
+    """Return the options for `count` texts of a longer list, from the text number `first`, counted from 0, on."""
+    part = control.copy()
+    prefixes, constraints = control.get("target_prefix"), control.get("constraints")
+    if prefixes is not None and not isinstance(prefixes, str):
+        part["target_prefix"] = prefixes[first : first + count]
+    if constraints and not isinstance(constraints[0], Constraint):
+        part["constraints"] = constraints[first : first + count] or None
+    return part
+
+
+def check_length(control: ControlOptions, count: int) -> None:
+    """Raise DataError where options are for another number of texts than `count`."""
+    _read_prefixes(control.get("target_prefix"), count)
+    _read_constraints(control.get("constraints"), count)
+
+
+def prepare_texts(
+    texts: Sequence[str],
+    *,
+    target_prefix: str | Sequence[str] | None = None,
+    constraints: TextConstraints | None = None,
+) -> list[PreparedText]:
+    """Return the texts, prepared. Raises DataError unless there are as many prefixes and constraints as texts."""
+    prefixes = _read_prefixes(target_prefix, len(texts))
+    needed = _read_constraints(constraints, len(texts))
+    return [
+        PreparedText(text, prefix=prefix.strip(), given=tuple(own))
+        for text, prefix, own in zip(texts, prefixes, needed, strict=True)
+    ]
+
+
+def _one_for_each(given: Sequence[_T], count: int, name: str) -> list[_T]:
+    """Return what is given for each of `count` texts. Raises DataError if it is for another number of texts."""
+    if len(given) != count:
+        raise DataError(f"{counted(count, 'texts')} but {len(given)} of `{name}`; give one for each")
+    return list(given)
+
+
+def _read_prefixes(given: str | Sequence[str] | None, count: int) -> list[str]:
+    if given is None or isinstance(given, str):
+        return [given or ""] * count
+    return _one_for_each(text_list(given, name="target_prefix"), count, "target_prefix")
+
+
+def _read_constraints(given: TextConstraints | None, count: int) -> list[Sequence[Constraint]]:
+    """Return the constraints of each text. Raises TypeError where something else is given."""
+    shared: list[Constraint] = []
+    each: list[Sequence[Constraint]] = []
+    for one in given or ():
+        if isinstance(one, Constraint):
+            shared.append(one)
+        elif isinstance(one, Sequence) and all(isinstance(part, Constraint) for part in one):
+            each.append(one)
+        else:
+            raise TypeError(
+                f"constraints: {one!r:.60} is no Constraint. Give Constraint(words), or a list for each text."
+            )
+    if shared and each:
+        raise TypeError("constraints has single ones and lists. Give those of all texts, or a list for each text.")
+    return _one_for_each(each, count, "constraints") if each else [shared] * count

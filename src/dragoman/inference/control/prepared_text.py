@@ -1,0 +1,57 @@
+"""Texts as a model reads them, after steps that are undone in their translations.
+
+A step replaces parts of a text, such as placeholders by words that the model can write, and puts them back into each
+translation. It may demand words of the translation of each segment.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, final, runtime_checkable
+
+from dragoman.inference.control.text_constraints import Constraint
+from dragoman.inference.translation_result import Translation
+
+
+@runtime_checkable
+class TextStep(Protocol):
+    """Change of a text before its translation, undone in the translations."""
+
+    @property
+    def text(self) -> str:
+        """The text as the next step, or the model, reads it."""
+        ...
+
+    def constraints(self, segment: str) -> Sequence[Constraint]:
+        """Return the constraints on the translation of a segment of the text."""
+        ...
+
+    def restore(self, translation: Translation) -> Translation:
+        """Return the translation of the text as it was before the step."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PreparedText:
+    """Text of a caller, the steps that change it in their order, and what its translations begin with and contain."""
+
+    original: str
+    steps: tuple[TextStep, ...] = ()
+    prefix: str = ""
+    given: tuple[Constraint, ...] = ()
+    """Constraints of the caller."""
+
+    @property
+    def text(self) -> str:
+        """The text that the model reads."""
+        return self.steps[-1].text if self.steps else self.original
+
+    def constraints(self, segment: str) -> list[Constraint]:
+        """Return all constraints on the translation of a segment of the text that the model reads."""
+        return [*self.given, *(one for step in self.steps for one in step.constraints(segment))]
+
+    def restore(self, translation: Translation) -> Translation:
+        """Return the translation of the original text."""
+        for step in reversed(self.steps):
+            translation = step.restore(translation)
+        return translation
