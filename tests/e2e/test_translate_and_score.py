@@ -146,6 +146,13 @@ def test_options_reach_the_search(translator, source, capsys):
             assert found["score"] == pytest.approx(found["log_prob"] / ((5 + length) / 6) ** 2, rel=1e-5)
 
 
+def test_every_translation_begins_with_a_prefix(translator, source, capsys):
+    assert run("translate", "runs/en-de", "--input", source, "--target-prefix", "eine") == 0
+    found = capsys.readouterr().out.splitlines()
+    assert found == best(translator, target_prefix="eine")
+    assert [line.startswith("eine") for line in found] == [bool(line) for line in LINES]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -86,6 +86,8 @@ LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
 LANGUAGES = ("source_language", "target_language")
 """Languages of a translation."""
+CONTROL = ("target_prefix",)
+"""Options that control the words of translations, which `cli.control_options` reads."""
 PARALLEL_CORPORA = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 CORPORA = (*PARALLEL_CORPORA, "text", "valid_text", "prepared")
 """Training and validation data."""
@@ -117,6 +119,11 @@ _SHARED: Mapping[str, Any] = (
         for side in ("source", "target")
     }
     | {
+        "target_prefix": Annotated[
+            str | None, typer.Option(metavar="TEXT", help="Words that each translation begins with.")
+        ],
+    }
+    | {
         name: Annotated[Path | None, typer.Option(*_FLAGS.get(name, ()), help=text)]
         for name, text in {
             "source": "Source side of the training corpus, one sentence per line; a quoted pattern for shards.",
@@ -134,6 +141,7 @@ _SHARED: Mapping[str, Any] = (
 
 
 CORPUS_PANEL, MODEL_PANEL, SEARCH_PANEL = "Corpora", "Model and device", "Decoding"
+CONTROL_PANEL = "Control of words"
 TRAINING_PANEL = "Training; chosen from the data and the device by default"
 RUN_PANEL = "Decoding; by default as in the run"
 PRESET_HELP = (
@@ -272,7 +280,8 @@ def check_values(config: type[Config], values: Mapping[str, Any]) -> None:
 
 def shared_options(names: Iterable[str], *, into: str) -> Decorator:
     """Add options that several verbs share; the verb receives the given values as a dictionary, its argument `into`."""
-    panels = {**dict.fromkeys(LOADING, MODEL_PANEL), **dict.fromkeys(LANGUAGES, RUN_PANEL)}
+    groups = {MODEL_PANEL: LOADING, RUN_PANEL: LANGUAGES, CONTROL_PANEL: CONTROL}
+    panels = {name: panel for panel, group in groups.items() for name in group}
     return _options({name: _in_panel(_SHARED[name], panels.get(name, CORPUS_PANEL)) for name in names}, into=into)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dragoman.cli import options, text_io
+from dragoman.cli.control_options import read_control
 from dragoman.cli.load_run import load_as
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, replace_options
@@ -28,6 +29,7 @@ ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only wor
 @options.config_options(DecodingConfig, ("n_best",), into="returned", default="1", panel=options.RUN_PANEL)
 @options.config_options(DecodingConfig, options.DECODING, into="decoding")
 @options.shared_options(options.LANGUAGES, into="languages")
+@options.shared_options(options.CONTROL, into="control")
 def translate(
     run: options.RunArgument,
     *,
@@ -37,6 +39,7 @@ def translate(
     split: Annotated[Literal["sentences"] | None, typer.Option(help="Translate sentence by sentence.")] = None,
     language: Language = None,
     languages: dict[str, Any],
+    control: dict[str, Any],
     output: options.OutputFile = "-",
     decoding: dict[str, Any],
     returned: dict[str, int],
@@ -78,7 +81,7 @@ def translate(
     texts, features = text_io.with_source_features(
         text_io.read_given(text, input_, warnings), source_features, text_of=str, name=input_
     )
-    stream_options = {"split": split, "language": language, **languages}
+    stream_options: dict[str, Any] = {"split": split, "language": language, **languages, **read_control(control)}
     if ray:
         from dragoman.runs.translate_with_ray import RayTranslation, translate_with_ray
 
