@@ -18,10 +18,17 @@ from dragoman.serving.config import ServerConfig
 from dragoman.serving.http.api_page import add_api_page
 from dragoman.serving.http.request_log import RequestLog
 from dragoman.serving.http.web_page import router as web_page_router
-from dragoman.serving.protocols import deepl, immersive_translate, libretranslate, native, openai
+from dragoman.serving.protocols import deepl, deepl_glossaries, immersive_translate, libretranslate, native, openai
 from dragoman.serving.server import Server, ServerDep
 
-ROUTERS = (libretranslate.router, deepl.router, immersive_translate.router, *openai.ROUTERS, *native.ROUTERS)
+ROUTERS = (
+    libretranslate.router,
+    deepl.router,
+    *deepl_glossaries.ROUTERS,
+    immersive_translate.router,
+    *openai.ROUTERS,
+    *native.ROUTERS,
+)
 
 
 class Health(BaseModel):

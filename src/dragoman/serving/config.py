@@ -41,6 +41,10 @@ class LimitsConfig(Config):
     characters_per_month: int = Field(
         default=0, ge=0, description="characters of one key in a month, or of all clients without keys; 0: any number"
     )
+    max_glossaries: int = Field(
+        default=1000, ge=0, description="glossaries that one key stores, or all clients without keys; 0: none"
+    )
+    max_glossary_entries: int = Field(default=100_000, ge=1, description="entries of all these glossaries together")
     max_body: int = Field(default=2 * MIB, ge=KIB, description="bytes of the body of a request without a file")
     max_file: int = Field(default=20 * MIB, ge=KIB, description="bytes of a file to translate")
     body_timeout: float = Field(
@@ -62,6 +66,9 @@ class ServerConfig(Config):
     )
     usage_file: str | None = Field(
         default=None, description="file that keeps the characters of the month; default: a restart forgets them"
+    )
+    glossary_folder: str | None = Field(
+        default=None, description="folder that keeps the glossaries of clients; default: a restart forgets them"
     )
     cors_origins: tuple[str, ...] = Field(default=(), description="web sites whose pages may call the server; `*`: all")
     trusted_proxies: tuple[str, ...] = Field(

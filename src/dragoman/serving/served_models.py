@@ -146,6 +146,10 @@ class ModelStore:
         """Return the language pairs that are translated, directly or through a third language."""
         return self._pairs
 
+    def direct_pairs(self) -> frozenset[LanguagePair]:
+        """Return the language pairs that one model translates."""
+        return frozenset[LanguagePair]().union(*(one.pairs for one in self.models))
+
     def sources(self, target: str | None = None) -> Collection[str]:
         """Return the source languages of a target language, or of all."""
         return self._targets.keys() if target is None else self._sources.get(target, ())

@@ -12,8 +12,9 @@ from dragoman.inference.alternatives import Alternative
 from dragoman.runs.load import load
 from dragoman.serving.access.admission import Admission, Client
 from dragoman.serving.access.api_keys import ApiKeys
-from dragoman.serving.access.character_usage import CharacterUsage
+from dragoman.serving.access.character_usage import EVERYONE, CharacterUsage
 from dragoman.serving.config import ServerConfig
+from dragoman.serving.glossaries.glossary_store import GlossaryStore
 from dragoman.serving.http.errors import RequestError, invalid
 from dragoman.serving.http.requests import interface_of
 from dragoman.serving.metrics import AnswerObserver, Metrics
@@ -44,6 +45,9 @@ class Server:
         )
         self.metrics = Metrics(active_requests=lambda: self.admission.active, engines=self.store.engines)
         self.documents = DocumentStore()
+        self.glossaries = GlossaryStore(
+            config.limits, folder=None if config.glossary_folder is None else Path(config.glossary_folder)
+        )
         self._translation = TranslationService(self.store)
         self._explainer = Explainer()
         self.detect = self._translation.detect
@@ -62,6 +66,10 @@ class Server:
         if owner is None:
             raise RequestError(status, "Invalid API key." if key else "An API key is required.")
         return Client(_client_name(owner), interface)
+
+    def account_of(self, client: Client) -> str:
+        """Return the account whose glossaries a client uses: that of its key, or of all clients without keys."""
+        return EVERYONE if self.keys is None else client.name
 
     @contextmanager
     def admit(self, client: Client) -> Iterator[None]:

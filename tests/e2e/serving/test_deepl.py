@@ -87,13 +87,12 @@ def test_a_text_in_the_target_language_stays(client):
     assert client.translate_text(text, target_lang="DE").text == text
 
 
-def test_languages_usage_and_glossary_pairs(client):
+def test_languages_and_usage(client):
     assert [one.code for one in client.get_source_languages()] == ["DE", "EN"]
     assert [(one.code, one.name) for one in client.get_target_languages()] == [("DE", "German"), ("FR", "French")]
     before = client.get_usage().character.count
     client.translate_text("abc", source_lang="EN", target_lang="DE")
     assert client.get_usage().character.count == before + 3
-    assert client.get_glossary_languages() == []
 
 
 @pytest.mark.parametrize(

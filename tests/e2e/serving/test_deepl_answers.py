@@ -114,8 +114,9 @@ def test_documents_have_a_handle_and_a_status(server: RunningServer):
         ("/v2/translate", CALL | {"glossary_id": "1"}, 400),
         ("/v2/translate", b"{", 400),
         ("/v2/document/1", {"document_key": "1"}, 404),
-        ("/v2/glossaries", {}, 404),
-        ("/v3/glossaries", {}, 404),
+        ("/v2/glossaries", {}, 400),
+        ("/v3/glossaries", {}, 400),
+        ("/v3/style_rules", {}, 404),
         ("/v2/usage/1", {}, 404),
     ],
 )

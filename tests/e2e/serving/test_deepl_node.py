@@ -41,8 +41,15 @@ def test_tags_stay(found, translation):
 def test_languages_and_usage(found):
     assert [one["code"] for one in found["sources"]] == ["de", "en"]
     assert [(one["code"], one["name"]) for one in found["targets"]] == [("de", "German"), ("fr", "French")]
-    assert found["pairs"] == []
+    assert found["pairs"] == [{"sourceLang": "de", "targetLang": "fr"}, {"sourceLang": "en", "targetLang": "de"}]
     assert found["usage"]["character"]["count"] >= len(TEXT)
+
+
+def test_glossaries_are_stored_changed_and_deleted(found):
+    one, several = found["glossary"], found["multilingualGlossary"]
+    assert one.pop("after")[0] == several.pop("after")[0] == "GlossaryNotFoundError"
+    assert one == {"name": "g", "count": 1, "entries": {"dog": "Hund"}, "listed": True}
+    assert several == {"counts": [2, 1], "entries": {"Katze": "chat"}, "left": [["de", "fr"]]}
 
 
 def test_a_file_is_translated(found, translation):
@@ -55,8 +62,7 @@ def test_a_file_is_translated(found, translation):
         ("language", "DeepLError", "target_lang: ja is not supported"),
         ("formality", "DeepLError", "formality is not supported"),
         ("context", "DeepLError", "Not supported: context"),
-        ("glossary", "GlossaryNotFoundError", "Not Found: POST /v2/glossaries"),
-        ("glossaries", "DeepLError", "Not Found: GET /v3/glossaries"),
+        ("glossary", "DeepLError", "ja is not supported"),
         ("file", "DocumentTranslationError", "its type is not supported"),
     ],
 )

@@ -7,30 +7,24 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
-from dragoman.serving.access.admission import Client
-from dragoman.serving.http.errors import QuotaExceededError, RequestError, invalid
+from dragoman.serving.http.errors import invalid
 from dragoman.serving.http.requests import (
     attachment,
     body_schema,
-    error_responses,
-    protocol_router,
     query_schema,
     read_body,
     read_upload,
     upload_schema,
 )
-from dragoman.serving.server import Server, ServerDep
+from dragoman.serving.protocols.deepl_messages import ClientDep, deepl_router
+from dragoman.serving.server import ServerDep
 from dragoman.serving.translation.languages import language_name
 from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest
 
 UNLIMITED = 1_000_000_000_000
 """Character limit where there is none."""
-QUOTA_EXCEEDED = 456
-"""Status above the quota."""
-SCHEME = "DeepL-Auth-Key "
 _REFUSED = {
     "context": "context",
     "glossary_id": "glossaries",
@@ -42,15 +36,6 @@ _REFUSED = {
 }
 """Parameters that are refused where they are not empty, and what they ask for."""
 _BEAM_SIZES = {"latency_optimized": 1, "prefer_quality_optimized": None, "quality_optimized": None}
-
-
-def _render(error: RequestError) -> JSONResponse:
-    name = f"{error.parameter}_lang: " if error.parameter in ("source", "target") else ""
-    return JSONResponse({"message": name + error.message}, _status(error), error.headers)
-
-
-def _status(error: RequestError) -> int:
-    return QUOTA_EXCEEDED if isinstance(error, QuotaExceededError) else error.status
 
 
 def _as_list(value: Any) -> Any:
@@ -65,19 +50,7 @@ def _as_list(value: Any) -> Any:
 Names = Annotated[list[str], BeforeValidator(_as_list)]
 
 
-class ErrorAnswer(BaseModel):
-    """Answer to a request with an error."""
-
-    message: str
-
-
-router = protocol_router(
-    _render,
-    prefix="/v2",
-    addresses=("/v2/", "/v3/"),
-    tags=["DeepL"],
-    responses=error_responses(ErrorAnswer),
-)
+router = deepl_router("/v2")
 
 
 class TranslateBody(BaseModel, extra="forbid"):
@@ -184,21 +157,14 @@ class Usage(BaseModel):
     character_limit: int
 
 
-class LanguagePairs(BaseModel):
-    """Language pairs of glossaries."""
-
-    supported_languages: list[dict[Literal["source_lang", "target_lang"], str]]
-
-
 @router.post(
     "/translate",
     response_model=TranslateAnswer,
     response_model_exclude_none=True,
     openapi_extra=body_schema(TranslateBody),
 )
-async def translate(request: Request, server: ServerDep) -> TranslateAnswer:
+async def translate(request: Request, server: ServerDep, client: ClientDep) -> TranslateAnswer:
     """Translate texts, each by itself."""
-    client = _client(request, server)
     body = await read_body(request, TranslateBody, lists=_LISTS)
     _refuse_without_effect(body)
     texts = [" ".join(text.split("\n")) for text in body.text] if body.split_sentences == "nonewlines" else body.text
@@ -241,9 +207,8 @@ def _refuse_without_effect(body: TranslateBody) -> None:
 
 
 @router.post("/document", response_model=DocumentHandle, openapi_extra=upload_schema(DocumentBody))
-async def upload_document(request: Request, server: ServerDep) -> DocumentHandle:
+async def upload_document(request: Request, server: ServerDep, client: ClientDep) -> DocumentHandle:
     """Start the translation of a file."""
-    client = _client(request, server)
     body, filename, content = await read_upload(request, DocumentBody)
     for name in ("glossary_id", "output_format"):
         if getattr(body, name):
@@ -261,7 +226,6 @@ async def upload_document(request: Request, server: ServerDep) -> DocumentHandle
 )
 async def document_status(document_id: str, request: Request, server: ServerDep) -> DocumentStatus:
     """Return the progress of the translation of a file."""
-    _client(request, server)
     body = await read_body(request, DocumentKey)
     job = server.documents.get(document_id, body.document_key)
     return DocumentStatus(
@@ -276,7 +240,6 @@ async def document_status(document_id: str, request: Request, server: ServerDep)
 @router.post("/document/{document_id}/result", response_class=Response, openapi_extra=body_schema(DocumentKey))
 async def document_result(document_id: str, request: Request, server: ServerDep) -> Response:
     """Return a translated file, once."""
-    _client(request, server)
     body = await read_body(request, DocumentKey)
     job = server.documents.take(document_id, body.document_key)
     return Response(job.content, media_type="application/octet-stream", headers=attachment(job.filename))
@@ -291,7 +254,6 @@ async def document_result(document_id: str, request: Request, server: ServerDep)
 @router.post("/languages", response_model=list[Language], response_model_exclude_none=True, include_in_schema=False)
 async def languages(request: Request, server: ServerDep) -> list[Language]:
     """Return the source or target languages; clients send `type` in the address or in a body."""
-    _client(request, server)
     is_target = (await read_body(request, LanguagesBody)).type == "target"
     codes = sorted({pair[is_target] for pair in server.store.pairs()})
     formality = False if is_target else None
@@ -300,21 +262,7 @@ async def languages(request: Request, server: ServerDep) -> list[Language]:
 
 @router.get("/usage", response_model=Usage)
 @router.post("/usage", response_model=Usage, include_in_schema=False)
-async def usage(request: Request, server: ServerDep) -> Usage:
+async def usage(server: ServerDep, client: ClientDep) -> Usage:
     """Return how many characters of the key were translated in the current month."""
-    used, limit = server.usage.of(_client(request, server).name)
+    used, limit = server.usage.of(client.name)
     return Usage(character_count=used, character_limit=limit or UNLIMITED)
-
-
-@router.get("/glossary-language-pairs", response_model=LanguagePairs)
-async def glossary_language_pairs(request: Request, server: ServerDep) -> LanguagePairs:
-    """Return no pairs: there are no glossaries."""
-    _client(request, server)
-    return LanguagePairs(supported_languages=[])
-
-
-def _client(request: Request, server: Server) -> Client:
-    """Return the client of a request by its key. Raises RequestError with status 403 for a wrong one."""
-    given = request.headers.get("authorization", "")
-    key = given[len(SCHEME) :] if given[: len(SCHEME)].casefold() == SCHEME.casefold() else None
-    return server.client_of(request, key)

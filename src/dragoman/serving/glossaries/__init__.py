@@ -1,0 +1,1 @@
+"""Glossaries that clients store on the server."""
