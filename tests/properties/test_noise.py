@@ -16,6 +16,7 @@ from dragoman.data.augmentation.noise import (
     perturb_text,
     truncate_pair,
 )
+from dragoman.data.augmentation.pair_augmentation import PairAugmentation
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.preprocessing.tokenize_corpus import retokenize_epoch, tokenize_texts
 from dragoman.data.readers.parallel import Example
@@ -173,7 +174,9 @@ def read(store: TokenStore, tokenizer: Tokenizer) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("settings_", [BpeConfig(vocab_size=300), WordConfig()], ids=["bpe", "words"])
 def test_dataset_without_noise_is_unchanged(tmp_path, settings_):
     store, text, tokenizer = stores(tmp_path, settings_)
-    anew = retokenize_epoch(store, text, tokenizer, tmp_path, noise=NoiseConfig(), seed=1, epoch=0)
+    anew = retokenize_epoch(
+        store, text, tokenizer, tmp_path, augmentation=PairAugmentation(NoiseConfig()), seed=1, epoch=0
+    )
     assert read(anew, tokenizer) == read(store, tokenizer)
     assert anew.origins.tolist() == store.origins.tolist()
 
@@ -183,7 +186,12 @@ def test_epochs_differ_and_repeat(tmp_path):
     noise = NoiseConfig(uppercase=0.5, no_final_punctuation=0.5)
 
     def epoch(number: int, seed: int = 1) -> list[tuple[str, str]]:
-        return read(retokenize_epoch(store, text, tokenizer, tmp_path, noise=noise, seed=seed, epoch=number), tokenizer)
+        return read(
+            retokenize_epoch(
+                store, text, tokenizer, tmp_path, augmentation=PairAugmentation(noise), seed=seed, epoch=number
+            ),
+            tokenizer,
+        )
 
     first = epoch(0)
     expected = [
@@ -200,7 +208,9 @@ def test_overlong_noisy_sources_stay_unchanged(tmp_path):
     tokenizer = Tokenizer.train(lambda: iter(text), BpeConfig(vocab_size=300))
     longest = max(len(tokenizer.source.encode(one.source)) for one in SENTENCES)
     store = tokenize_texts(text, tokenizer, tmp_path, max_source_length=longest, max_target_length=29)
-    anew = retokenize_epoch(store, text, tokenizer, tmp_path, noise=NoiseConfig(uppercase=1.0), seed=1, epoch=0)
+    anew = retokenize_epoch(
+        store, text, tokenizer, tmp_path, augmentation=PairAugmentation(NoiseConfig(uppercase=1.0)), seed=1, epoch=0
+    )
     assert anew.source.lengths.max() <= longest
     assert len(anew) == len(store)
 
@@ -208,7 +218,14 @@ def test_overlong_noisy_sources_stay_unchanged(tmp_path):
 def test_noise_combines_with_bpe_dropout(tmp_path):
     store, text, tokenizer = stores(tmp_path)
     anew = retokenize_epoch(
-        store, text, tokenizer, tmp_path, noise=NoiseConfig(lowercase=1.0), probability=0.5, seed=1, epoch=0
+        store,
+        text,
+        tokenizer,
+        tmp_path,
+        augmentation=PairAugmentation(NoiseConfig(lowercase=1.0)),
+        probability=0.5,
+        seed=1,
+        epoch=0,
     )
     assert read(anew, tokenizer) == [(one.source.lower(), one.target) for one in SENTENCES]
     assert anew.source.lengths.sum() > store.source.lengths.sum()

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dragoman.config import Config
+from dragoman.data.augmentation.config import AugmentationConfig
 from dragoman.data.augmentation.noise import NoiseConfig
 from dragoman.data.batching.corpus_mixing import ExtraCorpus
 from dragoman.data.cleaning_rules import CleaningConfig
@@ -47,6 +48,8 @@ class DataConfig(ValidationConfig):
     """Maximum number of pairs to train a tokenizer on, drawn by the seed."""
     noise: NoiseConfig | None = None
     """Noise in training sources, drawn anew in each epoch, which makes the model robust against noisy input."""
+    augmentation: AugmentationConfig | None = None
+    """Parts of training pairs that are marked, drawn anew in each epoch, which teaches the model to obey the marks."""
     max_source_length: int = Field(default=256, ge=1)
     """Maximum number of source tokens; longer training pairs are left out."""
     max_target_length: int = Field(default=256, ge=1)

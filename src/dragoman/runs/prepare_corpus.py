@@ -238,6 +238,7 @@ def _build_index(
         "weights": [1.0, *(one.weight for one in data.extra_corpora)],
         "temperature": data.temperature,
         "noise": None if data.noise is None else data.noise.model_dump(mode="json"),
+        "augmentation": None if data.augmentation is None else data.augmentation.model_dump(mode="json"),
         "ends": list(cleaned.ends),
         "seed": experiment.training.seed,
         "corpora": [{"file": Path(path).name, "sha256": digest} for path, digest in corpora.items()],

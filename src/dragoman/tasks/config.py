@@ -96,11 +96,12 @@ def _check_source_features(data: DataConfig, tokenizer: TokenizerConfig, *, need
                 f"data.{name}.source_features = {trees} has no effect without model.positions.kind = tree. Leave "
                 "one of them out."
             )
-    if needs_source_features and data.noise is not None:
-        raise ValueError(
-            "data.noise changes the words of the dependency trees of model.positions.kind = tree. Leave one of "
-            "them out."
-        )
+    for name in ("noise", "augmentation"):
+        if needs_source_features and getattr(data, name) is not None:
+            raise ValueError(
+                f"data.{name} changes the words of the dependency trees of model.positions.kind = tree. Leave one of "
+                "them out."
+            )
     is_supported = isinstance(tokenizer, BpeConfig | UnigramConfig)
     rules = [(is_supported, "kind", "its tokens do not mark where words begin", "bpe or unigram")]
     if isinstance(tokenizer, BpeConfig | UnigramConfig):
@@ -189,6 +190,8 @@ class PromptConfig(DataConfig):
             raise ValueError("extra_corpora is for translation. Put all prompts into one corpus.")
         if self.prepared_folder is not None:
             raise ValueError("A prepared folder is for translation. Name the text files.")
+        if self.augmentation is not None:
+            raise ValueError("augmentation marks parts of sources for translation. Leave it out.")
         return self
 
     @property

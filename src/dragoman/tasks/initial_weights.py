@@ -1,6 +1,6 @@
 """Initial tokenizer and weights of a training: new, or those of another run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from dragoman.data.preprocessing.pipeline import TOKENIZER_FILE
 from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, SubwordTokenizer, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.language_tags import add_language_tags
+from dragoman.data.tokenizers.reserved_symbols import add_reserved_symbols, has_reserved_symbols
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.data.tokenizers.trainers import Texts
 from dragoman.data.tokenizers.vocabulary_extension import extend_vocab
@@ -82,14 +83,30 @@ def export_weights(training: TrainingConfig) -> Callable[[Mapping[str, Tensor]],
 def initial_tokenizer(experiment: TranslationConfig, pairs: Pairs, open_run: OpenRun) -> Tokenizer:
     """Return the extended tokenizer of the initial run or of the teacher, that of the prepared corpus, or a new one.
 
-    Raises ConfigError if the tokenizer settings differ from those of that run.
+    Raises ConfigError if the tokenizer settings differ from those of that run, or its vocabulary lacks the reserved
+    symbols of the augmentation.
     """
+    augmentation = experiment.data.augmentation
+    tokenizer = _initial_tokenizer(experiment, pairs, open_run, () if augmentation is None else augmentation.symbols)
+    if augmentation is not None and not all(
+        has_reserved_symbols(side, augmentation.symbols) for side in (tokenizer.source, tokenizer.target)
+    ):
+        raise ConfigError(
+            "data.augmentation needs symbols that the given vocabulary lacks. Leave augmentation out, or start from a "
+            "run or a prepared corpus with the same augmentation."
+        )
+    return tokenizer
+
+
+def _initial_tokenizer(
+    experiment: TranslationConfig, pairs: Pairs, open_run: OpenRun, symbols: Sequence[str]
+) -> Tokenizer:
     loss = experiment.training.loss
     start = experiment.init_from or (loss.teacher if isinstance(loss, DistillationConfig) else None)
     if start is None:
         prepared = experiment.data.prepared_folder
         if prepared is None:
-            tokenizer = Tokenizer.train(pairs, experiment.tokenizer)
+            tokenizer = add_reserved_symbols(Tokenizer.train(pairs, experiment.tokenizer), symbols)
             corpora = experiment.data.train_corpora
             return add_language_tags(tokenizer, ((one.source_language, one.target_language) for one in corpora))
         tokenizer = Tokenizer.load(prepared / TOKENIZER_FILE)

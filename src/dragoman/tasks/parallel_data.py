@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from torch import Tensor
 
+from dragoman.data.augmentation.pair_augmentation import PairAugmentation
 from dragoman.data.batching.corpus_mixing import CorpusWeights, locate_line, row_ends, temperature_weights
 from dragoman.data.config import DataConfig, PreparedFolder
 from dragoman.data.datasets.parallel import TextStore, TokenStore
@@ -184,14 +185,15 @@ def _describe_rows(texts: PreparedData, train: TokenStore, rows: Sequence[int]) 
 def epoch_store(
     parallel: ParallelData, data: DataConfig, config: TokenizerConfig, *, seed: int
 ) -> TokenStore | Callable[[int], TokenStore]:
-    """Return the training data, or with noise or BPE dropout a function that tokenizes it anew for each epoch."""
+    """Return the training data, or with augmentation or BPE dropout a function that tokenizes it for each epoch."""
     dropout = config.dropout if isinstance(config, BpeConfig) else 0.0
-    noise = data.noise if data.noise is not None and data.noise.enabled else None
-    if noise is None and not dropout:
-        return parallel.train
-
     texts, cache = parallel.texts.train, task.cache_dir()
-    options: Any = {"probability": dropout, "noise": noise, "seed": seed, "directions": parallel.directions}
+    augmentation = PairAugmentation(data.noise, data.augmentation, texts)
+    if not augmentation.enabled and not dropout:
+        return parallel.train
+    options: Any = {"probability": dropout, "seed": seed, "directions": parallel.directions}
+    if augmentation.enabled:
+        options["augmentation"] = augmentation
     return lambda epoch: retokenize_epoch(parallel.train, texts, parallel.tokenizer, cache, **options, epoch=epoch)
 
 

@@ -19,6 +19,7 @@ from dragoman.atomic_files import new_folder, open_or_build, sync_files
 from dragoman.checksums import check_json, to_checked_json
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
+from dragoman.data.augmentation.config import AugmentationConfig
 from dragoman.data.augmentation.noise import NoiseConfig
 from dragoman.data.cleaning_rules import (
     MAX_SAMPLES,
@@ -180,8 +181,9 @@ def prepare_data(
 
 def cache_key_fields(settings: DataConfig) -> Tree:
     """Return the settings that determine the cleaned texts; the others concern tokens or epochs."""
-    later = {"max_source_length", "max_target_length", "tokenizer_sample_size", "noise", "temperature", "prompt"}
-    excluded: Any = dict.fromkeys((*later, "extra_corpora"), True)
+    limits = {"max_source_length", "max_target_length", "tokenizer_sample_size"}
+    later = {"noise", "augmentation", "temperature", "prompt"}
+    excluded: Any = dict.fromkeys((*limits, *later, "extra_corpora"), True)
     excluded |= {key: {*LANGUAGES} for key in ("train", "valid", "test")}
     chosen = settings.model_dump(mode="json", exclude=excluded)
     extra = [one.corpus.model_dump(mode="json", exclude={*LANGUAGES}) for one in settings.extra_corpora]
@@ -225,6 +227,7 @@ class PreparedIndex(_Summary):
     max_target_length: PositiveInt
     temperature: float | None = None
     noise: NoiseConfig | None = None
+    augmentation: AugmentationConfig | None = None
     weights: tuple[NonNegativeFloat, ...]
     tokenizer: _TokenizerFacts
     corpora: tuple[_CorpusHash, ...]
@@ -232,7 +235,7 @@ class PreparedIndex(_Summary):
 
     def settings(self) -> Tree:
         """Return the settings of an experiment."""
-        keys = {"max_source_length", "max_target_length", "temperature", "noise"}
+        keys = {"max_source_length", "max_target_length", "temperature", "noise", "augmentation"}
         data = self.model_dump(mode="json", include=keys, exclude_none=True)
         return {"tokenizer": self.tokenizer.config.model_dump(mode="json"), "data": data}
 

@@ -1,4 +1,4 @@
-"""Tokenization of stored texts: once per corpus and tokenizer, or in each epoch with noise or BPE dropout."""
+"""Tokenization of stored texts: once per corpus and tokenizer, or in each epoch with augmentation or BPE dropout."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 
 from dragoman.atomic_files import file_lock, open_or_build
 from dragoman.config_trees import Tree
-from dragoman.data.augmentation.noise import NoiseConfig, add_noise
+from dragoman.data.augmentation.pair_augmentation import PairAugmentation
 from dragoman.data.batching.corpus_mixing import locate_line
 from dragoman.data.datasets.memory_map import CHUNK, RaggedArray
 from dragoman.data.datasets.parallel import Chunk, TextStore, TokenStore
@@ -137,10 +137,10 @@ def retokenize_epoch(
     seed: int,
     epoch: int,
     probability: float = 0.0,
-    noise: NoiseConfig | None = None,
+    augmentation: PairAugmentation | None = None,
     directions: CorpusDirections = ONE_DIRECTION,
 ) -> TokenStore:
-    """Return the pairs of `store` with noise in their sources and BPE dropout, drawn from (seed, epoch).
+    """Return the pairs of `store` with augmentation and BPE dropout, drawn from (seed, epoch).
 
     Stores of other epochs are removed, except epoch 0, whose batches every training counts at its start. A side that
     becomes longer than the limits of `store` keeps its plain ids, so that no epoch loses an example.
@@ -152,9 +152,9 @@ def retokenize_epoch(
         "probability": probability,
         "seed": seed,
     }
-    if noise is not None:
-        facts["noise"] = noise.model_dump()
-    prefix = f"{'dropout' if noise is None else 'noise'}-{_cache_key(facts)}-"
+    if augmentation is not None:
+        facts |= augmentation.facts()
+    prefix = f"{'dropout' if augmentation is None else 'augmented'}-{_cache_key(facts)}-"
     folder = cache / f"{prefix}{epoch}"
     with file_lock(cache / f".{prefix}lock"):  # all workers of a training need the same store at the same time
         for other in cache.glob(f"{prefix}*"):
@@ -164,7 +164,7 @@ def retokenize_epoch(
             return TokenStore(folder)
         except DataError:
             encoder = _PairEncoder(texts, tokenizer, directions)
-            chunks = _retokenize(store, encoder, noise, probability, seed=seed, epoch=epoch)
+            chunks = _retokenize(store, encoder, augmentation, probability, seed=seed, epoch=epoch)
             return TokenStore.build_chunks(folder, chunks, vocab_size=_vocab_size(tokenizer), facts=facts)
 
 
@@ -218,7 +218,7 @@ def _tokenize(
 def _retokenize(
     store: TokenStore,
     encoder: _PairEncoder,
-    noise: NoiseConfig | None,
+    augmentation: PairAugmentation | None,
     probability: float,
     *,
     seed: int,
@@ -239,8 +239,8 @@ def _retokenize(
     for start in range(0, len(store), CHUNK):
         origins = store.origins[start : start + CHUNK].tolist()
         pairs = [encoder.texts.pair(origin) for origin in origins]
-        if noise is not None:
-            pairs = [add_noise(pair, noise, seed=seed, epoch=epoch, row=row) for row, pair in enumerate(pairs, start)]
+        if augmentation is not None:
+            pairs = [augmentation(pair, seed=seed, epoch=epoch, row=row) for row, pair in enumerate(pairs, start)]
         sources, targets = zip(*pairs, strict=True)
         source = encoder.sources(sources, origins, encode(tokenizer.source))
         target = encoder.targets(targets, origins, encode(tokenizer.target))

@@ -4,7 +4,7 @@ A reserved symbol is one character, so that augmentation and control work on tex
 interface. Unicode assigns no meaning to these characters, and texts do not have them: `remove_reserved_symbols`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -22,7 +22,6 @@ PLACEHOLDER_SYMBOLS = tuple(chr(0xE010 + number) for number in range(16))
 REPLACEMENT = "\ufffd"
 SYMBOL_SCORE = 0.0
 """Log-probability of a symbol in a unigram model, so that no other segmentation is better."""
-_REPLACED = str.maketrans(dict.fromkeys((*TERM_SYMBOLS, *PLACEHOLDER_SYMBOLS), REPLACEMENT))
 
 
 def add_reserved_symbols(tokenizer: Tokenizer, symbols: Sequence[str]) -> Tokenizer:
@@ -42,9 +41,9 @@ def has_reserved_symbols(side: LanguageTokenizer, symbols: Sequence[str]) -> boo
     return set(symbols) <= set(side.tokens)
 
 
-def remove_reserved_symbols(text: str) -> str:
+def remove_reserved_symbols(text: str, symbols: Iterable[str] = (*TERM_SYMBOLS, *PLACEHOLDER_SYMBOLS)) -> str:
     """Return a text where replacement characters stand for reserved symbols, which a model would misunderstand."""
-    return text if text.isascii() else text.translate(_REPLACED)
+    return text if text.isascii() else text.translate(dict.fromkeys(map(ord, symbols), REPLACEMENT))
 
 
 def _with_symbols(side: LanguageTokenizer, symbols: Sequence[str]) -> SubwordTokenizer:

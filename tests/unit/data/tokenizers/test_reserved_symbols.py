@@ -13,7 +13,7 @@ from dragoman.data.tokenizers.reserved_symbols import (
 )
 
 PAIRS = [("a red house stands there", "ein rotes Haus steht da"), ("the houses (old)", "die Häuser (alt)")] * 5
-TEXT = f"a {TERM_SYMBOLS[0]} house {TERM_SYMBOLS[1]} haus {TERM_SYMBOLS[2]} there"
+TEXT = f"a {TERM_SYMBOLS[0]} house {TERM_SYMBOLS[1]} there {TERM_SYMBOLS[2]} there"
 KINDS: list[TrainedTokenizerConfig] = [
     BpeConfig(vocab_size=320),
     BpeConfig(vocab_size=70, byte_fallback=False, shared=False, split_punctuation=False),

@@ -1,0 +1,50 @@
+"""All augmentation of a training pair: noise, then marked parts."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+from dragoman.data.augmentation.config import AugmentationConfig
+from dragoman.data.augmentation.noise import NoiseConfig, add_noise
+from dragoman.data.augmentation.terminology import TermAnnotator
+from dragoman.data.terminology.word_lexicon import WordLexicon
+
+Pair = tuple[str, str]
+
+
+@final
+@dataclass(frozen=True)
+class PairAugmentation:
+    """Function from a training pair to that of an epoch."""
+
+    noise: NoiseConfig | None = None
+    config: AugmentationConfig | None = None
+    corpus: Iterable[Pair] = ()
+    """Training pairs, which word translations are learned from where terms are drawn."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any pair changes."""
+        has_noise = self.noise is not None and self.noise.enabled
+        return has_noise or (self.config is not None and bool(self.config.symbols))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the pairs of an epoch depend on, besides the corpus."""
+        parts = {"noise": self.noise, "augmentation": self.config}
+        return {name: part.model_dump(mode="json") for name, part in parts.items() if part is not None}
+
+    def __call__(self, pair: Pair, *, seed: int, epoch: int, row: int) -> Pair:
+        """Return the pair of an epoch."""
+        if self.noise is not None:
+            pair = add_noise(pair, self.noise, seed=seed, epoch=epoch, row=row)
+        if self._annotator is not None:
+            pair = self._annotator(pair, random.Random(f"{seed}/{epoch}/{row}/terms"))  # noqa: S311  # not for secrets
+        return pair
+
+    @cached_property
+    def _annotator(self) -> TermAnnotator | None:
+        if self.config is None or self.config.terminology is None:
+            return None
+        return TermAnnotator(self.config.terminology, WordLexicon.train(self.corpus))

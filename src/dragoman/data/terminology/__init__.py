@@ -1,0 +1,1 @@
+"""Terminology: glossaries, the terms of a text, and word translations learned from a corpus."""
