@@ -2,8 +2,10 @@
 
 import functools
 import json
+import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from urllib.request import Request, urlopen
 
 from tests.small_runs import command, environment
 
-READY = "listening on "
+_ADDRESS = re.compile(r"listening on (\S+)\n")
 
 
 @dataclass
@@ -25,9 +27,19 @@ class RunningServer:
     process: subprocess.Popen[bytes]
     log: Path
 
+    def _open(self, request: Request) -> Any:
+        """Open a request. An error of the connection says whether the server has ended, and has its log."""
+        try:
+            return urlopen(request, timeout=60)
+        except HTTPError:
+            raise
+        except OSError as error:
+            error.add_note(f"exit code {self.process.poll()}; log:\n{self.log.read_text(encoding='utf-8')[-10_000:]}")
+            raise
+
     def get(self, path: str, **headers: str) -> Any:
         """Return the JSON of a response, or raise HTTPError."""
-        with urlopen(Request(self.url + path, headers=headers), timeout=60) as response:
+        with self._open(Request(self.url + path, headers=headers)) as response:
             return json.load(response)
 
     def post(self, path: str, body: Any, **headers: str) -> tuple[int, Any]:
@@ -35,7 +47,7 @@ class RunningServer:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = Request(self.url + path, data, {"Content-Type": "application/json", **headers})
         try:
-            with urlopen(request, timeout=60) as response:
+            with self._open(request) as response:
                 return response.status, json.load(response)
         except HTTPError as error:
             with error:
@@ -43,7 +55,7 @@ class RunningServer:
 
     def metrics(self) -> dict[str, float]:
         """Return the values of all metrics by name and labels."""
-        with urlopen(self.url + "/metrics", timeout=60) as response:
+        with self._open(Request(self.url + "/metrics")) as response:
             lines = response.read().decode().splitlines()
         return {name: float(value) for name, value in (one.rsplit(" ", 1) for one in lines if not one.startswith("#"))}
 
@@ -81,9 +93,18 @@ def running_server(folder: Path, *arguments: object, port: int = 0) -> Iterator[
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Return the address that a server listens on."""
+    """Return the address of a server when it accepts requests; the log has an address first."""
     while process.poll() is None:
-        text = log.read_text(encoding="utf-8")
-        if READY in text and "startup complete" in text:
-            return text.partition(READY)[2].split()[0]
-    raise AssertionError(log.read_text(encoding="utf-8"))
+        found = _ADDRESS.search(log.read_text(encoding="utf-8"))
+        if found is not None and _is_ready(found[1]):
+            return found[1]
+        time.sleep(0.02)  # a busy machine has other work than this loop
+    raise AssertionError(f"exit code {process.returncode}: {log.read_text(encoding='utf-8')}")
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        with urlopen(url + "/ready", timeout=60):
+            return True
+    except OSError:
+        return False
