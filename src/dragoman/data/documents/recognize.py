@@ -1,24 +1,70 @@
 """Recognition of the format of a document by its name and content, and its reading."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, assert_never, get_args
+from typing import Literal, get_args
 
+from dragoman.data.documents.columns import open_columns
 from dragoman.data.documents.document import MAX_BYTES, Document
+from dragoman.data.documents.json_strings import open_json
+from dragoman.data.documents.key_value_strings import open_properties, open_strings
+from dragoman.data.documents.multilingual_xml import open_multilingual
 from dragoman.data.documents.po import open_po
+from dragoman.data.documents.qt_linguist import open_ts
+from dragoman.data.documents.string_resources import open_android, open_resx, open_stringsdict
+from dragoman.data.documents.xliff import open_xliff
+from dragoman.data.documents.yaml_strings import open_yaml
 from dragoman.errors import DataError, describe_unreadable, shorten
 
-DocumentFormat = Literal["po"]
+DocumentFormat = Literal[
+    "po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "resx", "ts", "properties", "json", "yaml", "csv"
+]
 """Formats of documents."""
 
 ENDINGS: dict[str, DocumentFormat] = {
     ".po": "po",
     ".pot": "po",
+    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), "xliff"),
+    ".tmx": "tmx",
+    ".tbx": "tbx",
+    ".strings": "strings",
+    ".stringsdict": "stringsdict",
+    ".resx": "resx",
+    ".properties": "properties",
+    **dict.fromkeys((".json", ".arb"), "json"),
+    **dict.fromkeys((".yaml", ".yml"), "yaml"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
 }
 """Format of the files with each ending; others are told by their content."""
+_Open = Callable[[bytes, str, str | None, str | None], Document]
+"""Reads the content of a file with its name, the source language and the target language."""
+_OPENERS: dict[DocumentFormat, _Open] = {
+    "po": lambda content, name, _, target: open_po(content, name, target_language=target),
+    "xliff": lambda content, name, _, target: open_xliff(content, name, target_language=target),
+    "tmx": open_multilingual,
+    "tbx": open_multilingual,
+    "android": lambda content, name, *_: open_android(content, name),
+    "strings": lambda content, name, *_: open_strings(content, name),
+    "stringsdict": lambda content, name, *_: open_stringsdict(content, name),
+    "resx": lambda content, name, *_: open_resx(content, name),
+    "ts": lambda content, name, _, target: open_ts(content, name, target_language=target),
+    "properties": lambda content, name, *_: open_properties(content, name),
+    "json": lambda content, name, *_: open_json(content, name),
+    "yaml": lambda content, name, _, target: open_yaml(content, name, target_language=target),
+    "csv": open_columns,
+}
 SNIFFED = 4096
 """Bytes in which a format is recognized."""
-_PO = re.compile(rb'^msgid\s+"', re.MULTILINE)
+_CONTENTS: dict[DocumentFormat, re.Pattern[bytes]] = {
+    "po": re.compile(rb'^msgid\s+"', re.MULTILINE),
+    "android": re.compile(rb"<resources[\s>]"),
+    "xliff": re.compile(rb"<xliff\s"),
+    "tmx": re.compile(rb"<tmx\s"),
+    "tbx": re.compile(rb"<(martif|tbx)\s"),
+    "ts": re.compile(rb"<TS[\s>]"),
+}
+"""What a file of each format has at its beginning."""
 
 
 def open_document(
@@ -26,13 +72,14 @@ def open_document(
     *,
     name: str | None = None,
     format_: DocumentFormat | None = None,
+    source_language: str | None = None,
     target_language: str | None = None,
 ) -> Document:
     """Read a document, in a format that is given, or recognized by the name and the content of the file.
 
-    Bytes have the `name` of their file. The target language is written where the format says the language of a file.
-    Raises DataError if the format is unknown, the file is damaged or larger than `MAX_BYTES`, or contains what a
-    hostile file would.
+    Bytes have the `name` of their file. The languages choose the texts of a file with several, and the target
+    language is written where the format says it. Raises DataError if the format is unknown, the file is damaged or
+    larger than `MAX_BYTES`, or contains what a hostile file would.
     """
     name = name if name is not None else str(content) if isinstance(content, Path) else "document"
     if isinstance(content, Path):
@@ -40,11 +87,7 @@ def open_document(
     if len(content) > MAX_BYTES:
         raise DataError(f"{name}: has {len(content):,} bytes; a document has at most {MAX_BYTES:,}. Split the file.")
     kind = recognize_document(content, name) if format_ is None else format_
-    match kind:
-        case "po":
-            return open_po(content, name, target_language=target_language)
-        case _:
-            assert_never(kind)
+    return _OPENERS[kind](content, name, source_language, target_language)
 
 
 def recognize_document(content: bytes, name: str) -> DocumentFormat:
@@ -52,8 +95,10 @@ def recognize_document(content: bytes, name: str) -> DocumentFormat:
     ending = Path(name).suffix.lower()
     if ending in ENDINGS:
         return ENDINGS[ending]
-    if _PO.search(content[:SNIFFED]):
-        return "po"
+    start = content[:SNIFFED].replace(b"\0", b"")  # of UTF-16
+    for kind, pattern in _CONTENTS.items():
+        if pattern.search(start):
+            return kind
     raise DataError(
         f"{name}: ending {shorten(ending)} is not the one of a known document format: "
         f"{', '.join(get_args(DocumentFormat))}. Convert the file, or translate plain text."

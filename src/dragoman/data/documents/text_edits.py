@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -70,7 +71,7 @@ class EditedDocument:
     file: TextFile
     entries: Sequence[Entry]
     finish: Callable[[], Iterable[Edit]] = tuple
-    """Return further edits of a file with translations, such as its language."""
+    """Return further edits of a file with new translations, such as its language."""
     encode: Callable[[TextFile], bytes] = TextFile.encode
 
     @property
@@ -88,7 +89,7 @@ class EditedDocument:
             place += len(entry.units)
             if any(one is not None for one in some):
                 edits += entry.write(some)
-        if any(one is not None for one in translations):
+        if edits:
             edits += self.finish()
         return self.encode(self.file.edit(edits))
 
@@ -128,9 +129,15 @@ def decode_text(content: bytes, name: str, *, encoding: str | None = None, defau
     return TextFile(text, chosen, mark)
 
 
-def line_of(text: str, place: int) -> int:
-    """Return the line, from 1, of a place in a text."""
-    return text.count("\n", 0, place) + 1
+class LineNumbers:
+    """Lines, from 1, of the places in a text."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+
+    def at(self, place: int) -> int:
+        """Return the line of a place."""
+        return bisect_left(self._ends, place) + 1
 
 
 def line_end(text: str) -> str:

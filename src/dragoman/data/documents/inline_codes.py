@@ -1,0 +1,143 @@
+"""Inline codes of a file format as tags of a fragment: `a <g id="1">b</g> <x id="2"/>`.
+
+`g` is a pair whose content is translated, and `x` stands for anything else. What a file writes for them is kept, so
+that it is the same in the translation.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dragoman.data.documents.xml_tree import XmlElement, XmlOther, XmlText, escape
+from dragoman.errors import DataError, shorten
+
+_TAG = re.compile(r"""<(?:(/)g\s*|(g|x)\s+id=["'](\d+)["']\s*(/?))>""")
+_REFERENCES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_REFERENCE = re.compile(r"&(amp|lt|gt|quot|apos);")
+
+
+@dataclass(frozen=True, slots=True)
+class InlineNames:
+    """Names of the inline elements of a format; all other elements are opaque: they stay as they are."""
+
+    pairs: frozenset[str]
+    """Elements whose content is translated."""
+    starts: tuple[str, ...] = ()
+    """Void elements or codes that start a pair."""
+    ends: tuple[str, ...] = ()
+    """Elements that end a pair, in the order of `starts`."""
+    links: tuple[str, ...] = ("rid", "id")
+    """Attributes of which the first that is there names the pair."""
+    end_links: tuple[str, ...] = ("rid", "id")
+
+
+@dataclass
+class InlineCodes:
+    """What the tags of a fragment stand for, by their number."""
+
+    names: InlineNames
+    text: str
+    """Text of the file."""
+    read_text: Callable[[str], str] = str
+    """Removes the escapes that a format has besides those of XML."""
+    write_text: Callable[[str], str] = str
+    """Adds them."""
+    codes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Start and end as they are written; the end of a void code is empty."""
+
+    def read(self, element: XmlElement) -> str:
+        """Return the content of an element as a fragment. Equal codes of a source and its target have one number."""
+        return "".join(self._read(element.children, set()))
+
+    def write(self, fragment: str, key: str) -> str:
+        """Return a fragment as it is written in the file. Raises DataError if its tags are not those of its source."""
+        parts: list[str] = []
+        opened: list[str] = []
+        last = 0
+        for tag in _TAG.finditer(fragment):
+            parts.append(self._write_text(fragment[last : tag.start()], key))
+            last = tag.end()
+            closing, name, number, void = tag.groups()
+            if closing:
+                if not opened:
+                    raise _error(key, fragment)
+                parts.append(self.codes[opened.pop()][1])
+            elif number not in self.codes:
+                raise _error(key, fragment)
+            else:
+                start, end = self.codes[number]
+                parts += [start, end] if name == "g" and void else [start]
+                opened += [number] if name == "g" and not void else []
+        if opened:
+            raise _error(key, fragment)
+        return "".join([*parts, self._write_text(fragment[last:], key)])
+
+    def _write_text(self, text: str, key: str) -> str:
+        if "<" in text:
+            raise _error(key, text)
+        return escape(self.write_text(_REFERENCE.sub(lambda found: _REFERENCES[found[1]], text)))
+
+    def _read(self, children: Sequence[XmlElement | XmlText | XmlOther], used: set[str]) -> Iterator[str]:
+        pairs = self._linked(children)
+        for place, child in enumerate(children):
+            if isinstance(child, XmlText):
+                yield escape(self.read_text(child.text))
+            elif isinstance(child, XmlOther):
+                yield f'<x id="{self._number(child.raw, "", used)}"/>'
+            elif place in pairs:
+                yield f'<g id="{self._number(self._raw(child), self._raw(pairs[place]), used)}">'
+            elif any(child is end for end in pairs.values()):
+                yield "</g>"
+            elif child.name in self.names.pairs and child.inner < child.end and not _is_protected(child):
+                start, end = self.text[child.start : child.inner], self.text[child.inner_end : child.end]
+                yield f'<g id="{self._number(start, end, used)}">'
+                yield from self._read(child.children, used)
+                yield "</g>"
+            else:
+                yield f'<x id="{self._number(self._raw(child), "", used)}"/>'
+
+    def _raw(self, element: XmlElement) -> str:
+        return self.text[element.start : element.end]
+
+    def _number(self, start: str, end: str, used: set[str]) -> str:
+        """Return the number of a code: that of an equal one that this text has not used, or a new one."""
+        for number, code in self.codes.items():
+            if code == (start, end) and number not in used:
+                break
+        else:
+            number = str(len(self.codes) + 1)
+            self.codes[number] = (start, end)
+        used.add(number)
+        return number
+
+    def _linked(self, children: Sequence[XmlElement | XmlText | XmlOther]) -> dict[int, XmlElement]:
+        """Return the end of each start that is among the same children, by place; pairs may not cross."""
+        found: dict[int, XmlElement] = {}
+        opened: list[tuple[int, str, str]] = []
+        for place, child in enumerate(children):
+            if not isinstance(child, XmlElement):
+                continue
+            if child.name in self.names.starts:
+                expected = self.names.ends[self.names.starts.index(child.name)]
+                opened.append((place, expected, _link(child, self.names.links)))
+            elif child.name in self.names.ends:
+                wanted = (child.name, _link(child, self.names.end_links))
+                if any(one[1:] == wanted for one in opened):
+                    while opened[-1][1:] != wanted:
+                        opened.pop()
+                    found[opened.pop()[0]] = child
+        return found
+
+
+def _is_protected(element: XmlElement) -> bool:
+    return element.attributes.get("translate") == "no" or element.attributes.get("mtype") == "protected"
+
+
+def _link(element: XmlElement, names: Sequence[str]) -> str:
+    return next((element.attributes[name] for name in names if name in element.attributes), "")
+
+
+def _error(key: str, fragment: str) -> DataError:
+    return DataError(
+        f"translation of {shorten(key)}: its tags ({shorten(fragment)}) are not the ones of its source. Keep all tags."
+    )
