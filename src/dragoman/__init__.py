@@ -26,6 +26,7 @@ __all__ = [
     "ExportResult",
     "GenerationWarning",
     "Generator",
+    "Glossary",
     "Hypothesis",
     "ImportResult",
     "InputWarning",
@@ -38,6 +39,7 @@ __all__ = [
     "Score",
     "Tag",
     "Tagger",
+    "Term",
     "TrainingResult",
     "Translation",
     "TranslationResult",
@@ -50,10 +52,13 @@ __all__ = [
     "load",
     "pull",
     "push",
+    "read_glossary",
     "train",
 ]
 
 if TYPE_CHECKING:
+    from dragoman.data.terminology.glossary import Glossary, Term
+    from dragoman.data.terminology.glossary_files import read_glossary
     from dragoman.decoding import AnswerConfig, DecodingConfig, Hypothesis, SamplingConfig
     from dragoman.errors import ConfigError, DataError, DragomanError, RunError
     from dragoman.evaluation import Score
@@ -97,6 +102,7 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "DecodingConfig": "decoding",
         "DragomanError": "errors",
         "ExportResult": "runs.export",
+        "Glossary": "data.terminology.glossary",
         "Hypothesis": "decoding",
         "ImportResult": "runs.import_model",
         "PullResult": "runs.hub.pull",
@@ -104,6 +110,7 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "RunError": "errors",
         "SamplingConfig": "decoding",
         "Score": "evaluation",
+        "Term": "data.terminology.glossary",
         "TrainingResult": "runs.model_card",
         "evaluate": "runs.evaluate",
         "export": "runs.export",
@@ -111,6 +118,7 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "load": "runs.load",
         "pull": "runs.hub.pull",
         "push": "runs.hub.push",
+        "read_glossary": "data.terminology.glossary_files",
         "train": "runs.train",
     }
     """Modules of the names that are not in `dragoman.inference`."""
