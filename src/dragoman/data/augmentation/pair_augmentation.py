@@ -1,13 +1,14 @@
 """All augmentation of a training pair: noise, then marked parts."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
 from dragoman.data.augmentation.config import AugmentationConfig
 from dragoman.data.augmentation.noise import NoiseConfig, add_noise
+from dragoman.data.augmentation.placeholders import PlaceholderAugmenter
 from dragoman.data.augmentation.terminology import TermAnnotator
 from dragoman.data.terminology.word_lexicon import WordLexicon
 
@@ -22,7 +23,7 @@ class PairAugmentation:
     noise: NoiseConfig | None = None
     config: AugmentationConfig | None = None
     corpus: Iterable[Pair] = ()
-    """Training pairs, which word translations are learned from where terms are drawn."""
+    """Training pairs, which word translations are learned from where parts are marked."""
 
     @property
     def enabled(self) -> bool:
@@ -39,12 +40,20 @@ class PairAugmentation:
         """Return the pair of an epoch."""
         if self.noise is not None:
             pair = add_noise(pair, self.noise, seed=seed, epoch=epoch, row=row)
-        if self._annotator is not None:
-            pair = self._annotator(pair, random.Random(f"{seed}/{epoch}/{row}/terms"))  # noqa: S311  # not for secrets
+        for name, step in self._steps.items():
+            # A generator for each step, so that changed settings of one leave the draws of others unchanged.
+            pair = step(pair, random.Random(f"{seed}/{epoch}/{row}/{name}"))  # noqa: S311  # not for secrets
         return pair
 
     @cached_property
-    def _annotator(self) -> TermAnnotator | None:
-        if self.config is None or self.config.terminology is None:
-            return None
-        return TermAnnotator(self.config.terminology, WordLexicon.train(self.corpus))
+    def _steps(self) -> Mapping[str, Callable[[Pair, random.Random], Pair]]:
+        """Functions that mark parts: placeholders first, since they are no words of terms."""
+        steps: dict[str, Callable[[Pair, random.Random], Pair]] = {}
+        if self.config is None or not self.config.symbols:
+            return steps
+        lexicon = WordLexicon.train(self.corpus)
+        if self.config.placeholders is not None:
+            steps["placeholders"] = PlaceholderAugmenter(self.config.placeholders, lexicon)
+        if self.config.terminology is not None:
+            steps["terms"] = TermAnnotator(self.config.terminology, lexicon)
+        return steps
