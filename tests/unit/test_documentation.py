@@ -124,7 +124,7 @@ def test_text_names_existing_symbols(page: Path) -> None:
         text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
         named = set(re.findall(r"`([A-Za-z_][\w.]*)(?:\([^`\n]*\))?`", text))
         missing = {name for name in named if not set(name.split(".")) <= known_symbols()}
-        assert {name for name in missing if not name.endswith((".md", ".py", ".gz", "_tmx", "_total"))} == set()
+        assert {name for name in missing if not name.endswith((".md", ".py", ".gz", "_xlsx", "_total"))} == set()
 
 
 def anchors(page: Path) -> set[str]:

@@ -10,6 +10,7 @@ from dragoman.data.augmentation.config import AugmentationConfig
 from dragoman.data.augmentation.noise import NoiseConfig
 from dragoman.data.batching.corpus_mixing import ExtraCorpus
 from dragoman.data.cleaning_rules import CleaningConfig
+from dragoman.data.readers.exchange_formats import ParallelPo, ParallelTmx, ParallelXliff, ParallelZip
 from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, ParallelJsonl, ParallelParquet, ParallelTsv
 from dragoman.data.splits import ValidationConfig, missing_corpus_error
 
@@ -27,7 +28,16 @@ class DataConfig(ValidationConfig):
 
     train: (
         Annotated[
-            ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet | PreparedFolder, Field(discriminator="kind")
+            ParallelFiles
+            | ParallelTsv
+            | ParallelJsonl
+            | ParallelParquet
+            | ParallelTmx
+            | ParallelXliff
+            | ParallelPo
+            | ParallelZip
+            | PreparedFolder,
+            Field(discriminator="kind"),
         ]
         | None
     )

@@ -79,7 +79,7 @@ CASES = {
     "translate translator --input missing.en": ("missing.en",),
     "translate translator --input short.en --input short.en": ("--input is given twice", "once"),
     "classify classifier -i short.en --input short.en": ("--input is given twice", "once"),
-    "translate translator --input memory.tmx": ("memory.tmx:", "XML files are not read", "TSV"),
+    "translate translator --input memory.tmx": ("memory.tmx:", "XML files are not read here", "TSV"),
     "translate translator --input folder": ("folder",),
     "translate translator --input latin.txt": ("latin.txt", "1"),
     "translate translator --input short.en.gz": ("short.en.gz",),

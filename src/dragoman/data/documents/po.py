@@ -44,8 +44,8 @@ class _Field:
 
 
 @dataclass(slots=True)
-class _Message:
-    """Entry of a PO file; places are those of characters in the file."""
+class PoMessage:
+    """Message of a PO file; places are those of characters in the file."""
 
     line: int
     start: int
@@ -56,10 +56,12 @@ class _Message:
 
     @property
     def flags(self) -> set[str]:
+        """Flags, such as `fuzzy` and `c-format`."""
         lines = [text[2:] for _, _, text in self.comments if text.startswith("#,")]
         return {flag.strip() for line in lines for flag in line.split(",")}
 
     def value(self, name: str) -> str:
+        """Return the string of a keyword; an empty one where it is missing."""
         return self.fields[name].text if name in self.fields else ""
 
     def forms(self) -> dict[int, _Field]:
@@ -99,9 +101,9 @@ class _Encoder:
             return text.encode()
 
 
-def _parse(text: str, name: str) -> Iterator[_Message]:
+def _parse(text: str, name: str) -> Iterator[PoMessage]:
     """Yield the messages of a file, the header among them."""
-    parser, place = _Parser(name), 0
+    parser, place = MessageReader(name), 0
     for number, line in enumerate(_LINE.findall(text), 1):
         yield from parser.read(line, number, place)
         place += len(line)
@@ -109,15 +111,15 @@ def _parse(text: str, name: str) -> Iterator[_Message]:
 
 
 @dataclass(slots=True)
-class _Parser:
-    """Parser of lines, one message at a time."""
+class MessageReader:
+    """Reader of lines, which yields one message at a time."""
 
     name: str
-    message: _Message | None = None
+    message: PoMessage | None = None
     comments: list[tuple[int, int, str]] = field(default_factory=list)
     current: _Field | None = None
 
-    def read(self, line: str, number: int, place: int) -> Iterator[_Message]:
+    def read(self, line: str, number: int, place: int) -> Iterator[PoMessage]:
         """Read a line with its number and place, and yield the message before if the line ends it."""
         body, indent = line.strip(), len(line) - len(line.lstrip())
         if not body or body.startswith("#"):
@@ -138,7 +140,7 @@ class _Parser:
         self.current.parts.append(_unescape(string[1]))
         self.current.end = place + len(line.rstrip())
 
-    def close(self, *, only_complete: bool = False) -> Iterator[_Message]:
+    def close(self, *, only_complete: bool = False) -> Iterator[PoMessage]:
         """Yield the message that was read, and expect another one; with `only_complete`, if it has a translation."""
         if self.message is not None and (self.message.forms() or not only_complete):
             yield _checked(self.message, self.name)
@@ -146,7 +148,7 @@ class _Parser:
 
     def _start(self, keyword: str, number: int, place: int) -> None:
         if self.message is None:
-            self.message, self.comments = _Message(number, place, self.comments), []
+            self.message, self.comments = PoMessage(number, place, self.comments), []
         if keyword in self.message.fields:
             raise _error(self.name, number, f"{keyword} is there twice")
         self.current = self.message.fields[keyword] = _Field(place)
@@ -158,7 +160,7 @@ def _error(name: str, line: int, problem: str) -> DataError:
     )
 
 
-def _checked(message: _Message, name: str) -> _Message:
+def _checked(message: PoMessage, name: str) -> PoMessage:
     forms = message.forms()
     if "msgid" not in message.fields or not forms:
         missing = "msgstr" if "msgid" in message.fields else "msgid"
@@ -184,14 +186,14 @@ def _is_wrapped(text: str) -> bool:
     return not any(len(line) > WIDTH + 2 and line.startswith(('"', "msg")) for line in text.split("\n"))
 
 
-def _header_fields(header: _Message | None) -> dict[str, str]:
+def _header_fields(header: PoMessage | None) -> dict[str, str]:
     lines = header.value("msgstr").split("\n") if header is not None else []
     pairs = (line.partition(":") for line in lines if ":" in line)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _plural_forms(
-    fields: dict[str, str], header: _Message | None, file: TextFile, language: str | None, name: str
+    fields: dict[str, str], header: PoMessage | None, file: TextFile, language: str | None, name: str
 ) -> tuple[PluralForms, list[Edit]]:
     """Return the plural forms of a file, and the edits that complete the header of a template."""
     given = fields.get("Plural-Forms", "")
@@ -204,7 +206,7 @@ def _plural_forms(
     return parse_plurals(forms, name), edits
 
 
-def _header_edits(header: _Message, text: str, language: str, forms: str) -> Iterator[Edit]:
+def _header_edits(header: PoMessage, text: str, language: str, forms: str) -> Iterator[Edit]:
     """Yield the edits of header fields that a template leaves open."""
     value = header.fields["msgstr"]
     written = {
@@ -246,7 +248,7 @@ class _Style:
         yield piece
 
 
-def _entry(message: _Message, plurals: PluralForms, style: _Style) -> Entry:
+def _entry(message: PoMessage, plurals: PluralForms, style: _Style) -> Entry:
     """Return an entry with one unit, or one for each plural form."""
     is_plural = "msgid_plural" in message.fields
     count = plurals.count if is_plural else 1
@@ -269,7 +271,7 @@ def _entry(message: _Message, plurals: PluralForms, style: _Style) -> Entry:
     return Entry(units, write)
 
 
-def _unit(message: _Message, number: int, plurals: PluralForms) -> Unit:
+def _unit(message: PoMessage, number: int, plurals: PluralForms) -> Unit:
     source, plural = message.value("msgid"), None
     if "msgid_plural" in message.fields:
         plural = str(number)
@@ -291,7 +293,7 @@ def _unit(message: _Message, number: int, plurals: PluralForms) -> Unit:
     )
 
 
-def _mark(message: _Message, translations: Sequence[UnitTranslation | None], style: _Style) -> Iterator[Edit]:
+def _mark(message: PoMessage, translations: Sequence[UnitTranslation | None], style: _Style) -> Iterator[Edit]:
     """Yield the edits of the fuzzy flag: set if a translation needs review, removed if all forms have a new one."""
     is_fuzzy = "fuzzy" in message.flags
     if any(one is not None and one.needs_review for one in translations):
@@ -301,7 +303,7 @@ def _mark(message: _Message, translations: Sequence[UnitTranslation | None], sty
         yield from _without_fuzzy(message)
 
 
-def _with_fuzzy(message: _Message, style: _Style) -> Edit:
+def _with_fuzzy(message: PoMessage, style: _Style) -> Edit:
     for start, _, text in message.comments:
         if text.startswith("#,"):
             return Edit(start + 2, start + 2, " fuzzy,")
@@ -310,7 +312,7 @@ def _with_fuzzy(message: _Message, style: _Style) -> Edit:
     return Edit(message.start, message.start, f"#, fuzzy{style.newline}")
 
 
-def _without_fuzzy(message: _Message) -> Iterator[Edit]:
+def _without_fuzzy(message: PoMessage) -> Iterator[Edit]:
     for start, end, text in message.comments:
         if text.startswith("#|"):  # the source of which the fuzzy translation is one
             yield Edit(start, end, "")

@@ -58,7 +58,7 @@ OTHER_FORMATS = {
     **dict.fromkeys((".tmx", ".xml", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"), "TMX, XLIFF and other XML files"),
     **dict.fromkeys((".po", ".pot"), "PO files"),
 }
-"""Formats of translations that are not read, by ending."""
+"""Formats of translations that are not read as text in lines, by ending."""
 _MAGIC = {
     ".gz": re.compile(rb"\x1f\x8b"),
     ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),  # the second alternative is an empty file
@@ -373,4 +373,4 @@ def refuse_other_formats(path: Path) -> None:
 
 def other_format(path: Path, formats: str) -> DataError:
     """Return the error for a file of these formats."""
-    return DataError(f"{path}: {formats} are not read. Save or export it as tab-separated text (TSV).")
+    return DataError(f"{path}: {formats} are not read here. Save or export it as tab-separated text (TSV).")

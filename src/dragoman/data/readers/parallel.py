@@ -1,4 +1,4 @@
-"""Parallel corpora: two text files, tab-separated columns, JSON objects or Parquet columns, in one or several files.
+"""Parallel corpora: two texts, columns, JSON objects, Parquet, TMX, XLIFF, PO and ZIP, in one or several files.
 
 A corpus in several files (shards) is a list of files, or a glob pattern such as `train.*.en.gz`, sorted by name.
 """
@@ -16,10 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, Self, asser
 
 from pydantic import Field, model_validator
 
-from dragoman.config import Config
 from dragoman.data.fingerprints import changed_file_error, file_state
+from dragoman.data.readers.exchange_formats import (
+    ParallelPo,
+    ParallelTmx,
+    ParallelXliff,
+    ParallelZip,
+    read_po,
+    read_tmx,
+    read_xliff,
+    read_zip,
+)
 from dragoman.data.readers.json_fields import JsonObject, check_text, get_value, parse_object
 from dragoman.data.readers.line_reader import ReadWarnings, check_columns_differ, read_lines, split_columns
+from dragoman.data.readers.pair_corpus import Files, PairCorpus, PairRow
 from dragoman.errors import DataError, MissingExtraError, describe_unreadable
 from dragoman.number_words import counted
 
@@ -27,15 +37,9 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyarrow.parquet import ParquetFile
 
-Files = Annotated[Path | Annotated[tuple[Path, ...], Field(min_length=1)], Field(union_mode="left_to_right")]
-"""One file, several files, or a glob pattern with `*`, `?` or `[...]`."""
-
 _WILDCARD = re.compile(r"[*?[]")
 PARQUET_ROWS = 4096
 """Rows of a Parquet file in memory at a time."""
-
-_Row = tuple[int, str, str]
-"""Line (from 1) in its file, source and target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,7 @@ class Example:
     line: int
 
 
-class _PairCorpus(Config):
-    """Settings common to all formats."""
-
-    kind: str  # first, because the order of keys is part of the file format
-    source_language: str | None = None
-    """Language code of the sources, for a model of several languages."""
-    target_language: str | None = None
-    """Language code of the targets."""
-
-
-class ParallelFiles(_PairCorpus):
+class ParallelFiles(PairCorpus):
     """Two aligned text files, or the same number of shards for each side, plain or .gz, .bz2, .xz, .zst."""
 
     kind: Literal["files"] = "files"
@@ -77,7 +71,7 @@ class ParallelFiles(_PairCorpus):
         return self
 
 
-class ParallelTsv(_PairCorpus):
+class ParallelTsv(PairCorpus):
     """A file of tab-separated columns, plain or .gz, .bz2, .xz, .zst; quotation marks have no special meaning."""
 
     kind: Literal["tsv"] = "tsv"
@@ -93,7 +87,7 @@ class ParallelTsv(_PairCorpus):
     _check_columns = model_validator(mode="after")(check_columns_differ)
 
 
-class ParallelJsonl(_PairCorpus):
+class ParallelJsonl(PairCorpus):
     """A file of JSON objects, one per line, plain or .gz, .bz2, .xz, .zst.
 
     A source may be a list of sentences. A target may be a list of alternative texts, each of which gives an example.
@@ -108,7 +102,7 @@ class ParallelJsonl(_PairCorpus):
     """Field of the target."""
 
 
-class ParallelParquet(_PairCorpus):
+class ParallelParquet(PairCorpus):
     """Parquet files with one column per side (extra `parquet`).
 
     A dot names a column inside another column: `translation.en`.
@@ -125,7 +119,17 @@ class ParallelParquet(_PairCorpus):
     _check_columns = model_validator(mode="after")(check_columns_differ)
 
 
-ParallelCorpus = Annotated[ParallelFiles | ParallelTsv | ParallelJsonl | ParallelParquet, Field(discriminator="kind")]
+ParallelCorpus = Annotated[
+    ParallelFiles
+    | ParallelTsv
+    | ParallelJsonl
+    | ParallelParquet
+    | ParallelTmx
+    | ParallelXliff
+    | ParallelPo
+    | ParallelZip,
+    Field(discriminator="kind"),
+]
 
 
 def read_corpus(corpus: ParallelCorpus, warnings: ReadWarnings | None = None) -> Iterator[Example]:
@@ -240,7 +244,7 @@ def _counted(files: tuple[Path, ...]) -> str:
     return counted(len(files), "files")
 
 
-def _read_shards(corpus: ParallelCorpus, warnings: ReadWarnings) -> Iterator[Iterator[_Row]]:
+def _read_shards(corpus: ParallelCorpus, warnings: ReadWarnings) -> Iterator[Iterator[PairRow]]:
     match corpus:
         case ParallelFiles(source=source, target=target):
             return (_read_aligned(*pair, warnings) for pair in pair_files(source, target))
@@ -250,11 +254,19 @@ def _read_shards(corpus: ParallelCorpus, warnings: ReadWarnings) -> Iterator[Ite
             return (_read_jsonl(path, corpus, warnings) for path in resolve_files(files))
         case ParallelParquet(path=files):
             return (_read_parquet(path, corpus, warnings) for path in resolve_files(files))
+        case ParallelTmx(path=files):
+            return (read_tmx(path, corpus, warnings) for path in resolve_files(files))
+        case ParallelXliff(path=files):
+            return (read_xliff(path, corpus, warnings) for path in resolve_files(files))
+        case ParallelPo(path=files):
+            return (read_po(path, corpus, warnings) for path in resolve_files(files))
+        case ParallelZip(path=files):
+            return (read_zip(path, corpus, warnings) for path in resolve_files(files))
         case _:
             assert_never(corpus)
 
 
-def _read_aligned(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[_Row]:
+def _read_aligned(source: Path, target: Path, warnings: ReadWarnings) -> Iterator[PairRow]:
     both = zip_longest(read_lines(source, warnings), read_lines(target, warnings))
     for left, right in both:
         if left is None or right is None:
@@ -270,7 +282,7 @@ def _read_aligned(source: Path, target: Path, warnings: ReadWarnings) -> Iterato
         yield left[0], left[1], right[1]
 
 
-def _read_tsv(path: Path, corpus: ParallelTsv, warnings: ReadWarnings) -> Iterator[_Row]:
+def _read_tsv(path: Path, corpus: ParallelTsv, warnings: ReadWarnings) -> Iterator[PairRow]:
     """Yield the rows; a blank line is an empty pair."""
     source, target = corpus.source_column, corpus.target_column
     needed = max(source, target)
@@ -284,7 +296,7 @@ def _read_tsv(path: Path, corpus: ParallelTsv, warnings: ReadWarnings) -> Iterat
             yield number, "", ""
 
 
-def _read_jsonl(path: Path, corpus: ParallelJsonl, warnings: ReadWarnings) -> Iterator[_Row]:
+def _read_jsonl(path: Path, corpus: ParallelJsonl, warnings: ReadWarnings) -> Iterator[PairRow]:
     """Yield one row per target; a blank line is an empty pair."""
     for number, line in read_lines(path, warnings):
         if not line.strip():
@@ -303,7 +315,7 @@ def _texts(row: JsonObject, field: str, where: str) -> list[str]:
     return [check_text(one, field, where) for one in (value if isinstance(value, list) else [value])] or [""]
 
 
-def _read_parquet(path: Path, corpus: ParallelParquet, warnings: ReadWarnings) -> Iterator[_Row]:
+def _read_parquet(path: Path, corpus: ParallelParquet, warnings: ReadWarnings) -> Iterator[PairRow]:
     """Yield the rows; a missing value is an empty text."""
     names = (corpus.source_column, corpus.target_column)
     with _unchanged_file(path, warnings) as stream, _open_parquet(path, stream) as file:

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from dragoman.data.readers.exchange_formats import ParallelPo, ParallelTmx, ParallelXliff, ParallelZip, zip_languages
 from dragoman.data.readers.line_reader import (
     MOST,
     OTHER_FORMATS,
@@ -32,7 +33,16 @@ from dragoman.data.readers.plain_text import TextFile, TextJsonl
 from dragoman.errors import DataError
 from dragoman.number_words import counted
 
-ParallelFormat = ParallelTsv | ParallelJsonl | ParallelParquet
+ParallelFormat = (
+    ParallelTsv
+    | ParallelJsonl
+    | ParallelParquet
+    | ParallelTmx
+    | ParallelXliff
+    | ParallelPo
+    | ParallelZip
+    | ParallelFiles
+)
 TextFormat = TextFile | TextJsonl
 
 SIDE_NAMES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
@@ -73,6 +83,7 @@ _VARIETIES = frozenset(
 """Words before the name of a language in header lines."""
 _REMARK = re.compile(r"\s*[(\[].*[)\]]$|\s+[-–—/:,]\s.*$|,\s.*$")
 """Country or code after the name of a language: `English (US)`, `English - US`, `Chinese, traditional`."""
+_BRACES = re.compile(r"(.*)\{([^{},]+),([^{},]+)\}(.*)")
 _SETTINGS = re.compile(r"""\s*(["']?[\w.-]+["']?\s*:(\s|$)|[{#%]|---)""")
 """Beginning of a configuration file: a key, a brace, a comment or a YAML directive."""
 
@@ -83,12 +94,16 @@ def recognize_corpus(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> 
     Raises DataError where no file matches, a file is unreadable or of another format, or the two sides cannot be told;
     it names the `options` for two files.
     """
+    if (moses := _moses_pair(path)) is not None:
+        return moses
     first = resolve_files(path)[0]
     if first.exists() and not (first.is_file() or first.is_dir()):
         raise DataError(f"{first}: is a pipe or device, which cannot be read twice. Give a file.")
     ending = ending_of(first)
     if ending in (".yaml", ".yml"):
         return None
+    if (exchanged := _exchange_format(path, first, ending)) is not None:
+        return exchanged
     refuse_other_formats(first)
     with open_binary(first) as stream:
         if stream.read(4) == b"PAR1":
@@ -103,6 +118,29 @@ def recognize_corpus(path: Path, *, options: tuple[str, str] = SIDE_OPTIONS) -> 
         return TextFile(path=path)
     if ending == ".csv" or (lines and not _SETTINGS.match(lines[0])):
         raise _unknown_format(path, ending, lines, options)
+    return None
+
+
+def _moses_pair(path: Path) -> ParallelFiles | None:
+    """Return the two files that `name.{en,de}` means, where there is no file of this name."""
+    found = _BRACES.fullmatch(str(path))
+    if found is None or path.exists():
+        return None
+    start, source, target, end = found.groups()
+    return ParallelFiles(source=Path(f"{start}{source}{end}"), target=Path(f"{start}{target}{end}"))
+
+
+def _exchange_format(path: Path, first: Path, ending: str) -> ParallelFormat | None:
+    """Return the format of a file that a program exports, by its ending; of an archive, if it has two texts."""
+    match ending:
+        case ".tmx":
+            return ParallelTmx(path=path)
+        case ".xlf" | ".xliff" | ".sdlxliff" | ".mqxliff":
+            return ParallelXliff(path=path)
+        case ".po":
+            return ParallelPo(path=path)
+        case ".zip" if len(languages := zip_languages(first)) == 2:
+            return ParallelZip(path=path, from_language=languages[0], to_language=languages[1])
     return None
 
 

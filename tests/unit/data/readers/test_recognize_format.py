@@ -114,10 +114,8 @@ def test_texts_are_plain_or_json_lines(tmp_path):
     [
         ("pairs.csv", "two dogs,zwei Hunde", "comma- or semicolon-separated columns"),
         ("pairs.csv", "note: two dogs; zwei Hunde", "comma- or semicolon-separated columns"),
-        ("memory.tmx", '<?xml version="1.0"?>', "TMX, XLIFF and other XML files are not read"),
         ("memory", '<?xml version="1.0"?>', "export it as tab-separated text"),
-        ("texts.xliff", "<xliff>", "TMX, XLIFF and other XML files are not read"),
-        ("texts.po", "# Translations", "PO files are not read"),
+        ("texts.pot", "# Translations", "PO files are not read here"),
         ("train.en", "two dogs", "--source and --target"),
         ("pairs.jsonl", '{"a": "x", "b": "y", "c": "z"}', "among the fields a, b, c"),
         ("story.txt", "Once upon a time.", "is not a file of sentence pairs"),
@@ -132,8 +130,7 @@ def test_other_files_are_no_pairs(name, line, message, tmp_path):
     ("name", "line", "message"),
     [
         ("pairs.csv", "two dogs;zwei Hunde", "semicolon"),
-        ("memory.tmx", '<?xml version="1.0"?>', "TMX"),
-        ("texts.po", "# Translations", "PO files are not read"),
+        ("texts.pot", "# Translations", "PO files are not read here"),
         ("real.xlsx", "PK\x03\x04", "a ZIP archive or an office document, such as .xlsx"),
         ("train.en", "two dogs", "--source and --target"),
     ],
