@@ -71,7 +71,7 @@ a result returns the same objects. `line` is the number of the text, from 1.
 | command | record |
 | --- | --- |
 | `translate` | `line`, `translations`: a list, best first, of `text`, `score`, `log_prob`, `finished`, \
-`truncated`, `segments`, `tokens`, `token_log_probs` |
+`truncated`, `segments`, `tokens`, `token_log_probs`, `quality` |
 | `generate` | `line`, `prompt`, `completions`: a list of `text`, `finish_reason`, `truncated`, \
 `score`, `log_prob`, `tokens`, `token_log_probs` |
 | `classify` | `line`, `label`, `probability`, `probabilities` by label, `truncated` |
@@ -87,6 +87,8 @@ a result returns the same objects. `line` is the number of the text, from 1.
   the end, which the model did not read. `finish_reason` `length` says the same of the end of a completion.
 - `segments` is the number of parts that a text was translated in: several where it is long, or with `--split`.
 - `finished` is the opposite of `truncated` for a translation.
+- `quality` has the `confidence` of the model, and `warnings`, each with a `kind` and a `message`: [see quality
+  signals](../how-to/quality-signals.md). `unmet` lists the words of constraints that are not met, where there are any.
 - `score` is the log-probability after the length penalty, `log_prob` the sum of the `token_log_probs`.
 """
 PYTHON = f"""# Python API

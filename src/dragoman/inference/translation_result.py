@@ -9,6 +9,7 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import hypothesis_score
 from dragoman.errors import TextWarning
 from dragoman.html_tables import html_table
+from dragoman.inference.quality_signals import ModelTexts, QualitySignals, quality_signals
 
 
 class TranslationWarning(TextWarning):
@@ -26,6 +27,13 @@ class Translation:
     """Segments that the text was translated in: 0 of an empty text, several of one that is long or split."""
     unmet: tuple[str, ...] = ()
     """Words of constraints that it lacks, repeats, or should not have."""
+    model_texts: ModelTexts | None = None
+    """What the model read and wrote; None where they are unknown."""
+
+    @property
+    def quality(self) -> QualitySignals:
+        """Confidence of the model, and warnings about the text: what to look at."""
+        return quality_signals(self.model_texts or ModelTexts("", self.text), self.hypothesis, unmet=self.unmet)
 
     @property
     def score(self) -> float:
@@ -53,6 +61,7 @@ class Translation:
             "segments": self.segments,
             "tokens": list(self.tokens),
             "token_log_probs": list(self.hypothesis.token_log_probs),
+            "quality": self.quality.to_dict(),
             **({"unmet": list(self.unmet)} if self.unmet else {}),
         }
 
@@ -103,6 +112,11 @@ class TranslationResult(tuple[Translation, ...]):
     def truncated(self) -> bool:
         """Return whether the length limit cut the best translation off before its end."""
         return self[0].truncated
+
+    @property
+    def quality(self) -> QualitySignals:
+        """Confidence of the model in the best translation, and warnings about its text."""
+        return self[0].quality
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record of `dragoman translate --format jsonl`, without the line number."""

@@ -38,6 +38,7 @@ from dragoman.inference.length_batches import (
     text_list,
     warn_unknown,
 )
+from dragoman.inference.quality_signals import ModelTexts
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_requests import RequestBuilder, TextRequests
@@ -473,7 +474,9 @@ class Translator:
             for segments in sentences
         ]
         whole = join_translations(joined, config, join_texts=layout.fill)
-        result = TranslationResult(map(line.text.restore, whole))
+        read = line.text.text
+        texts = (replace(one, model_texts=ModelTexts(read, one.text)) for one in whole)
+        result = TranslationResult(map(line.text.restore, texts))
         best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
         if best.unmet:
             message = f"the translation does not meet the constraints on {' and '.join(map(repr, best.unmet))}"

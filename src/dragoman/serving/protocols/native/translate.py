@@ -7,6 +7,7 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from dragoman.decoding.config import DecodingMethod, LengthPenaltyKind
+from dragoman.evaluation.translation_checks import CheckKind
 from dragoman.inference.translator import DecodingOptions
 from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router, one_or_more
@@ -55,6 +56,20 @@ class Detected(BaseModel):
     probability: float
 
 
+class QualityWarning(BaseModel):
+    """What a person should look at in a translation."""
+
+    kind: CheckKind
+    message: str
+
+
+class QualityRecord(BaseModel):
+    """Quality signals of a translation."""
+
+    confidence: float = Field(description="geometric mean of the probabilities of the tokens")
+    warnings: list[QualityWarning]
+
+
 class TranslationRecord(BaseModel):
     """One translation. One of markup has a text only, since its parts are translated one by one."""
 
@@ -66,6 +81,7 @@ class TranslationRecord(BaseModel):
     segments: int | None = None
     tokens: list[str] | None = Field(default=None, description="subwords")
     token_log_probs: list[float] | None = Field(default=None, description="of each token, and of the end symbol")
+    quality: QualityRecord | None = Field(default=None, description="confidence of the model, and warnings")
 
 
 class TranslateResult(BaseModel):
