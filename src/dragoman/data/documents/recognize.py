@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, get_args
 
+from dragoman.data.documents.archives.epub import Book
+from dragoman.data.documents.archives.ooxml import OfficeDocument
+from dragoman.data.documents.archives.opendocument import OpenDocument
 from dragoman.data.documents.columns import open_columns
 from dragoman.data.documents.document import MAX_BYTES, Document
 from dragoman.data.documents.json_strings import open_json
@@ -13,13 +16,17 @@ from dragoman.data.documents.multilingual_xml import open_multilingual
 from dragoman.data.documents.po import open_po
 from dragoman.data.documents.qt_linguist import open_ts
 from dragoman.data.documents.string_resources import open_android, open_resx, open_stringsdict
+from dragoman.data.documents.texts.plain_text import PlainText
+from dragoman.data.documents.texts.subtitles import Subtitles
+from dragoman.data.documents.web.html_page import HtmlPage
 from dragoman.data.documents.xliff import open_xliff
 from dragoman.data.documents.yaml_strings import open_yaml
 from dragoman.errors import DataError, describe_unreadable, shorten
 
 DocumentFormat = Literal[
-    "po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "resx", "ts", "properties", "json", "yaml", "csv"
-]
+    "po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "resx", "ts", "properties", "json", "yaml", "csv",
+    "html", "text", "srt", "vtt", "docx", "pptx", "odt", "odp", "epub",
+]  # fmt: skip
 """Formats of documents."""
 
 ENDINGS: dict[str, DocumentFormat] = {
@@ -35,6 +42,15 @@ ENDINGS: dict[str, DocumentFormat] = {
     **dict.fromkeys((".json", ".arb"), "json"),
     **dict.fromkeys((".yaml", ".yml"), "yaml"),
     **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+    **dict.fromkeys((".txt", ".text"), "text"),
+    ".srt": "srt",
+    ".vtt": "vtt",
+    **dict.fromkeys((".docx", ".docm", ".dotx"), "docx"),
+    **dict.fromkeys((".pptx", ".pptm", ".ppsx"), "pptx"),
+    **dict.fromkeys((".odt", ".ott"), "odt"),
+    **dict.fromkeys((".odp", ".otp"), "odp"),
+    ".epub": "epub",
 }
 """Format of the files with each ending; others are told by their content."""
 _Open = Callable[[bytes, str, str | None, str | None], Document]
@@ -53,6 +69,15 @@ _OPENERS: dict[DocumentFormat, _Open] = {
     "json": lambda content, name, *_: open_json(content, name),
     "yaml": lambda content, name, _, target: open_yaml(content, name, target_language=target),
     "csv": open_columns,
+    "html": lambda content, name, _, target: HtmlPage(content, name=name, target_language=target),
+    "text": lambda content, name, *_: PlainText(content, name=name),
+    "srt": lambda content, name, *_: Subtitles(content, format="srt", name=name),
+    "vtt": lambda content, name, *_: Subtitles(content, format="vtt", name=name),
+    "docx": lambda content, name, *_: OfficeDocument(content, format="docx", name=name),
+    "pptx": lambda content, name, *_: OfficeDocument(content, format="pptx", name=name),
+    "odt": lambda content, name, *_: OpenDocument(content, format="odt", name=name),
+    "odp": lambda content, name, *_: OpenDocument(content, format="odp", name=name),
+    "epub": lambda content, name, _, target: Book(content, name=name, target_language=target),
 }
 SNIFFED = 4096
 """Bytes in which a format is recognized."""

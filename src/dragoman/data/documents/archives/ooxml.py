@@ -1,0 +1,152 @@
+"""DOCX and PPTX: the paragraphs of the parts that readers see.
+
+Sources: ECMA-376-1 (Office Open XML), ECMA-376-2 (Open Packaging Conventions). Parts are found by their content type.
+"""
+
+import html
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, assert_never, final
+
+from dragoman.data.documents.archives.archive import Archive
+from dragoman.data.documents.archives.runs import RunNames, RunUnit, read_paragraphs
+from dragoman.data.documents.archives.xml_syntax import check_xml, decode_xml, prefixes
+from dragoman.data.documents.document import Unit, UnitTranslation, check_count
+from dragoman.data.documents.span_document import SpanText
+from dragoman.errors import DataError
+
+Format = Literal["docx", "pptx"]
+_CONTENT_TYPES: Final = "[Content_Types].xml"
+_OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
+_DEFAULT_PARTS: Final = {
+    "docx": re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml"),
+    "pptx": re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide|diagrams/data|charts/chart)\d+\.xml"),
+}
+"""Paths of translated parts where the content types do not list them."""
+_TYPES: Final = {
+    "docx": re.compile(
+        r"application/vnd\.(?:openxmlformats-officedocument\.wordprocessingml\.|ms-word\.)"
+        r"(?:document|template|(?:document|template)\.macroEnabled|header|footer|footnotes|endnotes)(?:\.main)?(?:Template)?\+xml"
+    ),
+    "pptx": re.compile(
+        r"application/vnd\.openxmlformats-officedocument\.(?:presentationml\.(?:slide|notesSlide)"
+        r"|drawingml\.(?:diagramData|chart))\+xml"
+    ),
+}
+_WORD: Final = (
+    "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+    "http://purl.oclc.org/ooxml/wordprocessingml/main",
+)
+_DRAWING: Final = (
+    "http://schemas.openxmlformats.org/drawingml/2006/main",
+    "http://purl.oclc.org/ooxml/drawingml/main",
+)
+
+
+@final
+class OfficeDocument:
+    """DOCX or PPTX file with the paragraphs of its text as units."""
+
+    def __init__(self, content: bytes, *, format: Format, name: str = "") -> None:  # noqa: A002
+        """Raise DataError if the archive or one of its texts is damaged."""
+        self.format = format
+        self._archive = Archive(content, name=name)
+        self._parts: dict[str, SpanText] = {}
+        for path in _text_parts(self._archive, format, name):
+            text = decode_xml(self._archive.read(path), f"{name}: {path}")
+            self._parts[path] = SpanText(text, [*_units(text, format)])
+        if not self._parts:
+            raise DataError(f"{name}: has no text of a {format.upper()} file. Check that it is one.")
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Return the paragraphs of all parts, and their parts between tabs and line breaks."""
+        return [unit for part in self._parts.values() for unit in part.units]
+
+    def fill(self, translations: Sequence[UnitTranslation | None]) -> bytes:
+        """Return the file with translations; parts without a changed paragraph keep their bytes."""
+        return fill_archive(self._archive, self._parts, translations)
+
+
+def fill_archive(archive: Archive, parts: dict[str, SpanText], translations: Sequence[UnitTranslation | None]) -> bytes:
+    """Return an archive in which texts have translations, given in the order of the parts."""
+    check_count(translations, [unit for part in parts.values() for unit in part.units])
+    changed: dict[str, bytes] = {}
+    place = 0
+    for path, part in parts.items():
+        some = translations[place : place + len(part.units)]
+        place += len(part.units)
+        text = part.fill(some)
+        if text != part.text:
+            changed[path] = text.encode()
+            check_xml(changed[path], path)
+    return archive.replace(changed)
+
+
+def _text_parts(archive: Archive, format: Format, name: str) -> Iterator[str]:  # noqa: A002
+    """Yield the paths of the parts with text, the main ones first."""
+    types = decode_xml(archive.read(_CONTENT_TYPES), f"{name}: {_CONTENT_TYPES}")
+    listed: dict[str, str] = {}
+    for override in _OVERRIDE.findall(types):
+        values = dict(re.findall(r"""\s(PartName|ContentType)\s*=\s*["']([^"']*)["']""", override))
+        listed[html.unescape(values.get("PartName", "")).lstrip("/").lower()] = values.get("ContentType", "")
+    names = sorted(archive.names, key=_reading_order)
+    for path in names:
+        kind = listed.get(posixpath.normpath(path).lower())
+        if _TYPES[format].fullmatch(kind) if kind else _DEFAULT_PARTS[format].fullmatch(path):
+            yield path
+
+
+def _reading_order(path: str) -> tuple[bool, str, int]:
+    """Return a sort key: the document before notes, headers and footers; slide 2 before slide 10."""
+    number = re.search(r"(\d+)\.xml\Z", path)
+    is_main = re.match(r"word/document|ppt/slides/", path) is not None
+    return not is_main, re.sub(r"\d+", "", path), int(number[1][-9:]) if number else 0
+
+
+def _units(text: str, format: Format) -> Iterator[RunUnit]:  # noqa: A002
+    found = prefixes(text)
+    match format:
+        case "docx":
+            for uri in _WORD:
+                if uri in found:
+                    yield from read_paragraphs(text, word_names(found[uri]))
+        case "pptx":
+            for uri in _DRAWING:
+                if uri in found:
+                    yield from read_paragraphs(text, drawing_names(found[uri]))
+        case _:
+            assert_never(format)
+
+
+def word_names(w: str) -> RunNames:
+    """Return the names of elements of WordprocessingML with a prefix, such as `w:`."""
+    return RunNames(
+        paragraph=f"{w}p",
+        properties=f"{w}pPr",
+        run=f"{w}r",
+        run_properties=f"{w}rPr",
+        text=f"{w}t",
+        breaks=frozenset(f"{w}{name}" for name in ("br", "cr", "tab", "ptab")),
+        containers=frozenset(
+            f"{w}{name}" for name in ("hyperlink", "smartTag", "ins", "moveTo", "customXml", "bdo", "dir")
+        ),
+        controls=frozenset([f"{w}sdt"]),
+        dropped=frozenset(f"{w}{name}" for name in ("proofErr", "lastRenderedPageBreak", "softHyphen")),
+        field_character=f"{w}fldChar",
+        field_code=f"{w}instrText",
+        space=' xml:space="preserve"',
+    )
+
+
+def drawing_names(a: str) -> RunNames:
+    """Return the names of elements of DrawingML with a prefix, such as `a:`."""
+    return RunNames(
+        paragraph=f"{a}p",
+        properties=f"{a}pPr",
+        run=f"{a}r",
+        run_properties=f"{a}rPr",
+        text=f"{a}t",
+        breaks=frozenset([f"{a}br"]),
+    )

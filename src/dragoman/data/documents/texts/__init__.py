@@ -1,0 +1,1 @@
+"""Documents without markup or with little: plain text and subtitles."""

@@ -1,0 +1,232 @@
+"""Subtitles: SubRip (SRT) and WebVTT, by place in the file.
+
+Sources: https://matroska.org/technical/subtitles.html (SubRip), https://www.w3.org/TR/webvtt1/. A sentence that runs
+over several cues is one unit, whose translation is cut at spaces in the proportions of the cues. Lines of a cue are
+joined before translation, and the translation is wrapped again.
+"""
+
+import html
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, final
+
+from dragoman.data.documents.document import Unit, UnitTranslation
+from dragoman.data.documents.inline_units import InlineUnit, Kind, Piece, split_pieces, text_pieces
+from dragoman.data.documents.span_document import EditedText, SpanText, SpanUnit
+from dragoman.data.documents.text_edits import decode_text
+from dragoman.errors import DataError, shorten
+
+LINE_LENGTH: Final = 42
+"""Characters of a line, as guides for subtitles ask (Netflix Timed Text Style Guide, BBC Subtitle Guidelines: 37)."""
+MAX_PAUSE: Final = 2.0
+"""Seconds between two cues above which a sentence does not continue."""
+MAX_CUES: Final = 8
+"""Cues of one sentence."""
+MIN_PUNCTUATED: Final = 0.3
+"""Share of cues that end a sentence from which on the file is taken as one with punctuation marks."""
+PUNCTUATION_BONUS: Final = 8
+"""Characters that a cut may be off its place in order to follow a punctuation mark."""
+_TIME = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}"
+_TIMING = re.compile(rf"[ \t]*({_TIME})[ \t]*-->[ \t]*({_TIME})(?:[ \t].*)?")
+_LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
+_TAG = re.compile(r"</?(?P<name>[A-Za-z]+)[^<>\r\n]*>|<\d[\d:.]*>|\{\\[^{}\r\n]*\}")
+_SENTENCE_END = re.compile(r"""[.!?…。！？:♪♫*)\]][\s"'”’»)\]]*\Z""")
+_SPEAKER = re.compile(r"(?:[-–—‐]|>>+)\s*")
+"""Start of a line of another speaker."""
+_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_WORDS = re.compile(
+    rf"\s*(?:(?:{_TAG.pattern.replace('?P<name>', '?:')})*(?:[{_UNSPACED}]|[^\s<{{{_UNSPACED}]+|[<{{]|\Z))"
+)
+"""Words of a line with the space and the tags before each; a character of Chinese, Japanese or Korean is a word."""
+Format = Literal["srt", "vtt"]
+
+
+@final
+@dataclass(frozen=True)
+class _Cue:
+    """Text of a cue by its place, its lines, and when it is shown."""
+
+    begin: float
+    end: float
+    lines: tuple[tuple[int, int], ...]
+
+
+@final
+class Subtitles:
+    """SRT or WebVTT file with its sentences as units."""
+
+    def __init__(self, content: bytes, *, format: Format, name: str = "") -> None:  # noqa: A002
+        """Raise DataError if the file has no cues or is not in UTF-8 or UTF-16."""
+        self.format = format
+        self._file = decode_text(content, name)
+        text = self._file.text
+        if format == "vtt" and not re.match(r"WEBVTT(?:[ \t\r\n]|\Z)", text):
+            raise DataError(f"{name}: does not begin with WEBVTT, but with {shorten(text[:20])}. Check the file.")
+        cues = list(_cues(text))
+        if not cues and text.strip() and format == "srt":
+            raise DataError(f"{name}: has no cue: no line such as 00:00:01,000 --> 00:00:02,000. Check the file.")
+        self._text = SpanText(text, list(_units(text, cues, format)))
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Return the sentences, or the cues with tags inside of the text."""
+        return self._text.units
+
+    def fill(self, translations: Sequence[UnitTranslation | None]) -> bytes:
+        """Return the file with translations; numbers, times, settings, notes and styles stay byte for byte."""
+        return replace(self._file, text=self._text.fill(translations)).encode()
+
+
+def _cues(text: str) -> Iterator[_Cue]:
+    """Yield the cues: a line with times and the lines below it until an empty one."""
+    timing: re.Match[str] | None = None
+    lines: list[tuple[int, int]] = []
+    for line in _LINE.finditer(text):
+        found = _TIMING.fullmatch(line[1])
+        if timing is not None and line[1].strip() and not found:
+            lines.append(line.span(1))
+            continue
+        if found and lines and text[slice(*lines[-1])].strip().isdecimal():
+            lines.pop()  # the number of this cue, without an empty line above
+        if timing is not None and lines:
+            yield _Cue(_seconds(timing[1]), _seconds(timing[2]), tuple(lines))
+        timing, lines = found, []
+
+
+def _seconds(time: str) -> float:
+    seconds = 0.0
+    for part in time.replace(",", ".").split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds
+
+
+@final
+class _Sentence:
+    """Unit of one cue, or of several that a sentence runs over."""
+
+    def __init__(self, cues: Sequence[tuple[_Cue, InlineUnit]], escape: Callable[[str], str], newline: str) -> None:
+        self._cues, self._escape, self._newline = tuple(cues), escape, newline
+        self.start, self.end = cues[0][1].start, cues[-1][1].end
+        first = cues[0][1]
+        source = " ".join(one.source for _, one in cues)
+        self.unit = Unit(source=source, markup="xml" if first.has_codes else None)
+
+    def write(self, translation: str, text: EditedText) -> str:
+        """Return the translation, cut where one cue ends, and wrapped."""
+        inline = self._cues[0][1]
+        line = inline.render(translation, lambda piece: text.slice(piece.start, piece.end), self._escape)
+        shares = [len(one.source) for _, one in self._cues]
+        written: list[str] = []
+        place = self.start
+        for (cue, one), part in zip(self._cues, cut_text(line, shares), strict=True):
+            written.append(text.slice(place, one.start))
+            written.append(self._wrap(part, [end - start for start, end in cue.lines]))
+            place = one.end
+        return "".join(written)
+
+    def _wrap(self, line: str, lengths: Sequence[int]) -> str:
+        """Return a text as lines of about equal length; one line of a dialog stays one line."""
+        limit = max(LINE_LENGTH, *lengths)
+        count = math.ceil(len(_TAG.sub("", line)) / limit)
+        return self._newline.join(cut_text(line, [1] * count)) if count > 1 else line
+
+
+def cut_text(text: str, shares: Sequence[int]) -> list[str]:
+    """Cut a text at spaces in proportions, preferably after a punctuation mark.
+
+    Each part has at least one word. A text of fewer words than parts is the content of every part.
+    """
+    words = _WORDS.findall(text)
+    words = [word for word in words if word]
+    if len(shares) == 1:
+        return [" ".join(text.split())]
+    if len(words) < len(shares):
+        return [text.strip()] * len(shares)
+    ends = [0]
+    for word in words:
+        ends.append(ends[-1] + len(_TAG.sub("", word)))
+    parts: list[str] = []
+    begin, share = 0, 0
+    for number, part in enumerate(shares[:-1], start=1):
+        share += part
+        wanted = ends[-1] * share / sum(shares)
+        possible = range(begin + 1, len(words) - (len(shares) - number) + 1)
+
+        def cost(stop: int, wanted: float = wanted) -> float:
+            bonus = PUNCTUATION_BONUS if words[stop - 1][-1:] in ",;:.!?…–—" else 0
+            return abs(ends[stop] - wanted) - bonus
+
+        stop = min(possible, key=cost)
+        parts.append("".join(words[begin:stop]).strip())
+        begin = stop
+    return [*parts, "".join(words[begin:]).strip()]
+
+
+def _units(text: str, cues: Sequence[_Cue], format: Format) -> Iterator[SpanUnit]:  # noqa: A002
+    decode, escape = (html.unescape, _escape) if format == "vtt" else (_same, _same)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    found = [(cue, split_pieces(list(_pieces(text, cue, decode)))) for cue in cues]
+    ends = [bool(_SENTENCE_END.search(units[-1].source)) for _, units in found if units]
+    is_punctuated = sum(ends) >= MIN_PUNCTUATED * len(ends)
+    sentence: list[tuple[_Cue, InlineUnit]] = []
+    for cue, units in found:
+        alone = units[0] if len(units) == 1 and not units[0].has_codes else None
+        if sentence and alone and _continues(text, sentence, (cue, alone), is_punctuated=is_punctuated):
+            sentence.append((cue, alone))
+            continue
+        if sentence:
+            yield _Sentence(sentence, escape, newline)
+        sentence = [(cue, alone)] if alone else []
+        if not alone:
+            for one in units:
+                yield _Sentence([(cue, one)], escape, newline)
+    if sentence:
+        yield _Sentence(sentence, escape, newline)
+
+
+def _continues(
+    text: str, sentence: Sequence[tuple[_Cue, InlineUnit]], following: tuple[_Cue, InlineUnit], *, is_punctuated: bool
+) -> bool:
+    """Return whether a cue continues the sentence of the cues before."""
+    (before, first), (cue, unit) = sentence[-1], following
+    if len(sentence) >= MAX_CUES or _SENTENCE_END.search(first.source) or not -1 <= cue.begin - before.end <= MAX_PAUSE:
+        return False
+    start = text[cue.lines[0][0] : unit.start]
+    if start != text[before.lines[0][0] : first.start] or _SPEAKER.search(start):
+        return False
+    return unit.source[0].islower() or first.source[-1] in ",;" or is_punctuated
+
+
+def _pieces(text: str, cue: _Cue, decode: Callable[[str], str]) -> Iterator[Piece]:
+    """Yield the pieces of a cue: a line of another speaker begins a unit, other lines continue one."""
+    speakers = [_SPEAKER.match(text[start:end]) for start, end in cue.lines]
+    for number, ((start, end), speaker) in enumerate(zip(cue.lines, speakers, strict=True)):
+        if number:
+            kind: Kind = "break" if speaker else "text"
+            yield Piece(kind, cue.lines[number - 1][1], start, text=" ")
+        place = start
+        if speaker:
+            place += speaker.end()
+            yield Piece("void", start, place)
+        for tag in _TAG.finditer(text, place, end):
+            if tag.start() > place:
+                yield from text_pieces(text[place : tag.start()], place, decode)
+            yield _tag_piece(tag)
+            place = tag.end()
+        if end > place:
+            yield from text_pieces(text[place:end], place, decode)
+
+
+def _tag_piece(tag: re.Match[str]) -> Piece:
+    kind: Kind = "void" if not tag["name"] else "close" if tag[0].startswith("</") else "open"
+    return Piece(kind, tag.start(), tag.end(), name=(tag["name"] or "").lower())
+
+
+def _escape(text: str) -> str:
+    return html.escape(" ".join(text.splitlines()), quote=False)
+
+
+def _same(text: str) -> str:
+    return text
