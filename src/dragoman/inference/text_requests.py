@@ -40,6 +40,7 @@ class RequestBuilder:
         max_segment_length: int,
     ) -> None:
         self.config = config
+        self._tokenizer = tokenizer
         self._splitter = splitter
         self._needs_source_features = backend.needs_source_features
         self._positions = backend.max_length
@@ -51,7 +52,7 @@ class RequestBuilder:
         self, texts: Sequence[str], control: ControlOptions, source_features: TextFeatures | None, first_line: int
     ) -> Iterator[TextRequests]:
         """Yield the requests for each text; an invalid text raises its error after the texts before it."""
-        prepared = prepare_texts(texts, **control)
+        prepared = prepare_texts(texts, self._tokenizer, **control)
         heads = check_source_features(
             texts, source_features, first_line, needs_source_features=self._needs_source_features
         )

@@ -201,6 +201,10 @@ class Translator:
         `constraints` are words that the translations, or that of each text, must have or may not: `Constraint`s. The
         search meets them where that is possible within the length limit, and otherwise `Translation.unmet` names
         the words, as does a warning. They need a `beam_size` of 2 or more.
+
+        `glossary` gives terms and their translations: a `Glossary`, or a mapping of source to target phrases. With the
+        `glossary_mode` "hard", the default, they are constraints on the segments that have the terms; with "annotated",
+        the model reads them in its source and must have been trained so (`data.augmentation.terminology`).
         """
         call = self._read(texts, config, **options)
         return self._results(call, self._runner.run(call.requests))

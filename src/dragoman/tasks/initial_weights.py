@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dragoman.data.preprocessing.pipeline import TOKENIZER_FILE
 from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, SubwordTokenizer, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.language_tags import add_language_tags
-from dragoman.data.tokenizers.reserved_symbols import add_reserved_symbols, has_reserved_symbols
+from dragoman.data.tokenizers.reserved_symbols import add_reserved_symbols, has_reserved_symbols, is_reserved_symbol
 from dragoman.data.tokenizers.tokenizer_pair import Pairs
 from dragoman.data.tokenizers.trainers import Texts
 from dragoman.data.tokenizers.vocabulary_extension import extend_vocab
@@ -30,6 +30,8 @@ from dragoman.training.step import seeded_rng
 
 LORA_SEED = 0xADA
 """Combined with the seed of a run, seeds the initial adapter weights."""
+SYMBOL_SEED = 0x5B
+"""Seed of the rows of reserved symbols that are new to a vocabulary."""
 FREE_KEYS = ("dropout", "mlm_transform", "num_segments")
 """Model settings that may differ from the initial run, because no weight that is kept depends on them."""
 SEGMENT_WEIGHT = "embedding.segments.weight"
@@ -92,8 +94,8 @@ def initial_tokenizer(experiment: TranslationConfig, pairs: Pairs, open_run: Ope
         has_reserved_symbols(side, augmentation.symbols) for side in (tokenizer.source, tokenizer.target)
     ):
         raise ConfigError(
-            "data.augmentation needs symbols that the given vocabulary lacks. Leave augmentation out, or start from a "
-            "run or a prepared corpus with the same augmentation."
+            "data.augmentation needs symbols that the vocabulary of the teacher, the prepared corpus, or the run under "
+            "training.lora lacks. Leave augmentation out, or use one that was made with it."
         )
     return tokenizer
 
@@ -117,7 +119,9 @@ def _initial_tokenizer(
         return tokenizer
     run = open_run(start)
     tokenizer = read_initial_tokenizer(run, experiment.tokenizer, task="translation")
-    return extend_vocab(tokenizer, pairs, num_tokens=experiment.extend_vocabulary)
+    tokenizer = extend_vocab(tokenizer, pairs, num_tokens=experiment.extend_vocabulary)
+    is_fixed = experiment.init_from is None or experiment.training.lora is not None
+    return tokenizer if is_fixed else add_reserved_symbols(tokenizer, symbols)
 
 
 def read_initial_tokenizer(run: RunFiles, config: TokenizerConfig, *, task: str = "classification") -> Tokenizer:
@@ -147,7 +151,7 @@ def initial_weights(experiment: TranslationConfig, tokenizer: Tokenizer, folder:
     """Return the weights of the initial run, with rows for new vocabulary entries; None without an initial run."""
     start = experiment.init_from
     weights = read_initial_weights(start, experiment.model, folder, task="translation")
-    if weights is None or start is None or not experiment.extend_vocabulary:
+    if weights is None or start is None:
         return weights
     before = folder.open(start).read_tokenizer()
     for name, table in weights.items():
@@ -195,10 +199,21 @@ def _load_teacher(run: RunFiles, student: TranslationConfig, tokenizer: Tokenize
 
 
 def _extend_rows(table: Tensor, before: LanguageTokenizer, now: LanguageTokenizer) -> Tensor:
-    """Append a row for each new entry: the mean of the rows of the tokens that spelled it before."""
+    """Append a row for each new entry: the mean of the rows of the tokens that spelled it before.
+
+    Nothing spelled reserved symbols before: their rows are random, so that the model can tell one from another.
+    """
+    if len(now) == len(before):
+        return table
     assert isinstance(before, SubwordTokenizer), "only vocabularies trained here are extended"
-    rows = [table[before.encode_word(entry)].mean(dim=0) for entry in now.tokens[len(before) :]]
-    return torch.cat([table, torch.stack(rows)]) if rows else table
+    generator = torch.Generator().manual_seed(SYMBOL_SEED)
+
+    def row(entry: str) -> Tensor:
+        if is_reserved_symbol(entry):
+            return torch.randn(table.shape[1:], generator=generator).to(table) * table.std()
+        return table[before.encode_word(entry)].mean(dim=0)
+
+    return torch.cat([table, torch.stack([row(entry) for entry in now.tokens[len(before) :]])])
 
 
 def without_dropout(config: TokenizerConfig) -> TokenizerConfig:

@@ -41,6 +41,11 @@ def has_reserved_symbols(side: LanguageTokenizer, symbols: Sequence[str]) -> boo
     return set(symbols) <= set(side.tokens)
 
 
+def is_reserved_symbol(token: str) -> bool:
+    """Return whether a token is a reserved symbol, alone or after a space."""
+    return token.removeprefix(SPACE) in (*TERM_SYMBOLS, *PLACEHOLDER_SYMBOLS)
+
+
 def remove_reserved_symbols(text: str, symbols: Iterable[str] = (*TERM_SYMBOLS, *PLACEHOLDER_SYMBOLS)) -> str:
     """Return a text where replacement characters stand for reserved symbols, which a model would misunderstand."""
     return text if text.isascii() else text.translate(dict.fromkeys(map(ord, symbols), REPLACEMENT))

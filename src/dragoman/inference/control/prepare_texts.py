@@ -1,10 +1,13 @@
 """Preparation of the texts of a call: their steps, prefixes and constraints."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict, TypeVar
 
+from dragoman.data.terminology.glossary import Glossary
+from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
-from dragoman.inference.control.prepared_text import PreparedText
+from dragoman.inference.control.glossary_terms import GlossaryControl, GlossaryMode, build_glossary_control
+from dragoman.inference.control.prepared_text import PreparedText, TextStep
 from dragoman.inference.control.text_constraints import Constraint, TextConstraints
 from dragoman.inference.length_batches import text_list
 from dragoman.number_words import counted
@@ -17,6 +20,8 @@ class ControlOptions(TypedDict, total=False):
 
     target_prefix: str | Sequence[str] | None
     constraints: TextConstraints | None
+    glossary: Glossary | Mapping[str, str] | None
+    glossary_mode: GlossaryMode | None
 
 
 def control_of_part(control: ControlOptions, first: int, count: int) -> ControlOptions:
@@ -38,17 +43,29 @@ def check_length(control: ControlOptions, count: int) -> None:
 
 def prepare_texts(
     texts: Sequence[str],
+    tokenizer: Tokenizer,
     *,
     target_prefix: str | Sequence[str] | None = None,
     constraints: TextConstraints | None = None,
+    glossary: Glossary | Mapping[str, str] | None = None,
+    glossary_mode: GlossaryMode | None = None,
 ) -> list[PreparedText]:
     """Return the texts, prepared. Raises DataError unless there are as many prefixes and constraints as texts."""
     prefixes = _read_prefixes(target_prefix, len(texts))
     needed = _read_constraints(constraints, len(texts))
+    terms = build_glossary_control(glossary, glossary_mode, tokenizer)
     return [
-        PreparedText(text, prefix=prefix.strip(), given=tuple(own))
+        PreparedText(text, _steps(text, terms), prefix.strip(), tuple(own))
         for text, prefix, own in zip(texts, prefixes, needed, strict=True)
     ]
+
+
+def _steps(text: str, terms: GlossaryControl | None) -> tuple[TextStep, ...]:
+    """Return the steps of a text; each changes the text that the step before it has made."""
+    steps: list[TextStep] = []
+    if terms is not None:
+        steps.append(terms.step(text))
+    return tuple(steps)
 
 
 def _one_for_each(given: Sequence[_T], count: int, name: str) -> list[_T]:

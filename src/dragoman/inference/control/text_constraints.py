@@ -17,7 +17,8 @@ from dragoman.number_words import counted
 
 MAX_CONSTRAINTS = 62
 """Constraints of one text."""
-_MAX_FORMS = 100
+MAX_FORMS = 100
+"""Forms of a constraint."""
 _WORD_ENDS = frozenset("ZPSC")
 """Unicode categories of characters that do not continue a word."""
 
@@ -72,8 +73,8 @@ def build_automaton(
 def _encode(tokenizer: LanguageTokenizer, constraint: Constraint, *, text: str) -> tuple[tuple[int, ...], ...]:
     """Return the token sequences of the forms of a constraint."""
     texts = constraint.texts
-    if not 0 < len(texts) <= _MAX_FORMS:
-        raise DataError(f"{text}: a constraint has {counted(len(texts), 'forms')}. Give 1 to {_MAX_FORMS}.")
+    if not 0 < len(texts) <= MAX_FORMS:
+        raise DataError(f"{text}: a constraint has {counted(len(texts), 'forms')}. Give 1 to {MAX_FORMS}.")
     encoded = tokenizer.encode_batch(list(texts))
     for form, ids in zip(texts, encoded, strict=True):
         if not ids or UNK in ids:

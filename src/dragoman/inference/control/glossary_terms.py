@@ -1,0 +1,126 @@
+"""Terms of a glossary in translations: required, preferred, or written into the source."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, final, get_args
+
+from dragoman.data.terminology.annotation import Annotation, annotate_terms
+from dragoman.data.terminology.glossary import Glossary, Term
+from dragoman.data.terminology.matching import TermMatch
+from dragoman.data.terminology.target_forms import forbidden_forms, required_forms, with_capitals
+from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
+from dragoman.data.tokenizers.reserved_symbols import TERM_SYMBOLS, has_reserved_symbols, remove_reserved_symbols
+from dragoman.errors import ConfigError, shorten
+from dragoman.inference.control.text_constraints import MAX_CONSTRAINTS, MAX_FORMS, Constraint
+from dragoman.inference.translation_result import Translation
+from dragoman.models.special_symbols import UNK
+
+GlossaryMode = Literal["hard", "soft", "annotated"]
+"""How a translation gets its terms.
+
+The search meets them (`hard`), prefers translations with them (`soft`), or the model reads them in the source
+(`annotated`) and was trained to use them.
+"""
+MAX_TERMS = MAX_CONSTRAINTS - 12
+"""Constraints by the terms of a segment; some are left for other constraints."""
+
+
+@final
+class GlossaryControl:
+    """Applies a glossary to the texts of a call."""
+
+    def __init__(self, glossary: Glossary, mode: GlossaryMode, tokenizer: Tokenizer) -> None:
+        """Raises ConfigError for the mode `annotated` if the model was not trained with terms."""
+        if mode == "soft":
+            raise ConfigError(
+                "glossary_mode = soft: the search has no preferred phrases yet. Choose hard or annotated."
+            )
+        if mode == "annotated" and not has_reserved_symbols(tokenizer.source, TERM_SYMBOLS):
+            raise ConfigError(
+                "glossary_mode = annotated: this model was not trained with terms in its sources, as "
+                "data.augmentation.terminology does. Choose hard or soft."
+            )
+        self.glossary = glossary
+        self.mode = mode
+        self._can_write = lru_cache(maxsize=2**14)(lambda form: _can_write(tokenizer.target, form))
+
+    def step(self, text: str) -> "GlossaryStep":
+        """Return the step of a text."""
+        if self.mode != "annotated":
+            return GlossaryStep(text, self, text)
+        plain = remove_reserved_symbols(text, TERM_SYMBOLS)
+        found = ((match, required_forms(match)) for match in self.glossary.find(plain))
+        terms = [Annotation(match.start, match.end, forms[0]) for match, forms in found if forms]
+        return GlossaryStep(annotate_terms(plain, terms) if terms else plain, self, plain)
+
+    def constraints(self, segment: str) -> list[Constraint]:
+        """Return the constraints of the terms of a segment, each once."""
+        matches = self.glossary.find(segment)
+        found = {} if self.mode == "annotated" else dict.fromkeys(map(self._required, matches))
+        forbidden = [forbidden_forms(match) for match in matches]
+        forbidden.append(with_capitals(self.glossary.always_forbidden))
+        found |= dict.fromkeys(
+            Constraint((form,), kind="forbidden") for forms in forbidden for form in forms if self._can_write(form)
+        )
+        return [one for one in found if one is not None][:MAX_TERMS]
+
+    def missing(self, text: str) -> list[str]:
+        """Return the terms of a text that no constraint demands, since the model cannot write them."""
+        if self.mode != "hard":
+            return []
+        forms = [required_forms(match) for match in self.glossary.find(text)]
+        return list(dict.fromkeys(some[0] for some in forms if some and not any(map(self._can_write, some))))
+
+    def _required(self, match: TermMatch[Term]) -> Constraint | None:
+        forms = tuple(form for form in required_forms(match) if self._can_write(form))[:MAX_FORMS]
+        return Constraint(forms) if forms else None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class GlossaryStep:
+    """Terms of a text, as constraints on its translation or written into it."""
+
+    text: str
+    """The text as the model reads it."""
+    control: GlossaryControl
+    plain: str
+    """The text without written terms."""
+
+    def constraints(self, segment: str) -> Sequence[Constraint]:
+        """Return the constraints on the translation of a segment."""
+        return self.control.constraints(segment)
+
+    def restore(self, translation: Translation) -> Translation:
+        """Return the translation without symbols of terms, with the terms that could not be demanded as unmet."""
+        text = translation.text
+        if not text.isascii() and any(symbol in text for symbol in TERM_SYMBOLS):
+            text = " ".join("".join(" " if character in TERM_SYMBOLS else character for character in text).split())
+        missing = [name for name in self.control.missing(self.plain) if name not in translation.unmet]
+        return replace(translation, text=text, unmet=(*translation.unmet, *missing))
+
+
+def build_glossary_control(
+    glossary: Glossary | Mapping[str, str] | None, mode: GlossaryMode | None, tokenizer: Tokenizer
+) -> GlossaryControl | None:
+    """Return what applies a glossary, or the glossary of a mapping of source to target phrases; None without one.
+
+    Raises ConfigError on a mode without glossary, and on an unknown mode.
+    """
+    if glossary is None:
+        if mode is not None:
+            raise ConfigError(f"glossary_mode = {mode} has no effect without a glossary. Leave it out.")
+        return None
+    if not isinstance(glossary, Glossary):
+        if not isinstance(glossary, Mapping):
+            raise TypeError(f"glossary = {glossary!r:.60} is no Glossary. Give one, or a mapping of phrases.")
+        glossary = Glossary.from_pairs(glossary)
+    if mode is not None and mode not in get_args(GlossaryMode):
+        raise ConfigError(f"glossary_mode = {shorten(mode)} is unknown. Choose hard, soft or annotated.")
+    return GlossaryControl(glossary, mode or "hard", tokenizer)
+
+
+def _can_write(tokenizer: LanguageTokenizer, form: str) -> bool:
+    ids = tokenizer.encode(form)
+    return bool(ids) and UNK not in ids

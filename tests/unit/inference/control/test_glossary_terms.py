@@ -1,0 +1,119 @@
+"""Glossaries in translations: terms that the search meets, and terms that the model reads in its source."""
+
+import re
+from collections.abc import Mapping
+from itertools import product
+
+import pytest
+
+from dragoman import Glossary, Term, load
+from dragoman.data.terminology.target_forms import check_terms, required_forms
+from dragoman.data.tokenizers.reserved_symbols import TERM_SYMBOLS, add_reserved_symbols
+from dragoman.errors import ConfigError
+from dragoman.inference import TranslationWarning, Translator
+from dragoman.inference.control.glossary_terms import MAX_TERMS, GlossaryControl
+from tests.untrained_runs import finished_run
+
+SOURCE = "The dog sees the sea."
+pytestmark = pytest.mark.filterwarnings("ignore:.*length limit:dragoman.inference.TranslationWarning")
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return load(finished_run(tmp_path_factory.mktemp("run") / "run").path, Translator)
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def test_terms_of_the_source_appear(translator: Translator) -> None:
+    pairs = {"dog": "Hund|Hunde", "sea": "Meer", "cat": "Katze"}
+    found = translator.translate([SOURCE, "The cat."], glossary=pairs)
+    assert {"Hund", "Hunde"} & set(words(found[0].text))
+    assert "Meer" in words(found[0].text)
+    assert "Katze" in words(found[1].text)
+    assert "Meer" not in words(found[1].text)
+    same = translator.translate(SOURCE, glossary=Glossary.from_pairs(pairs), glossary_mode="hard")
+    assert same.text == found[0].text
+
+
+def test_terms_belong_to_segments(translator: Translator) -> None:
+    pairs = {"dog": "Hunde", "sea": "Meer"}
+    found = translator.translate("The dog. The sea.", split="sentences", glossary=pairs)
+    alone = [translator.translate(one, glossary=pairs).text for one in ("The dog.", "The sea.")]
+    assert found.text == " ".join(alone)
+
+
+def test_untranslated_and_forbidden_terms(translator: Translator) -> None:
+    free = translator.translate(SOURCE).text
+    unwanted = words(free)[0]
+    glossary = Glossary((Term(("sea",)), Term(("dog",), forbidden=(unwanted,))))
+    text = translator.translate(SOURCE, glossary=glossary).text
+    assert "sea" in words(text)
+    assert unwanted not in words(text)
+    everywhere = Glossary((Term((), forbidden=(unwanted,)),))
+    assert unwanted not in words(translator.translate("Other text", glossary=everywhere).text)
+
+
+def test_texts_without_terms_are_as_before(translator: Translator) -> None:
+    texts = ["Two dogs", SOURCE, "A horse"]
+    free = translator.translate(texts)
+    found = translator.translate(texts, glossary={"sea": "Meer"})
+    assert [found[place].text for place in (0, 2)] == [free[place].text for place in (0, 2)]
+    streamed = translator.translate_stream(iter(texts), glossary={"sea": "Meer"})
+    assert [one.text for one in streamed] == [one.text for one in found]
+
+
+def test_terms_that_the_model_cannot_write_are_unmet(translator: Translator) -> None:
+    with pytest.warns(TranslationWarning, match="does not meet the constraints on '蜃'"):
+        result = translator.translate(SOURCE, glossary={"sea": "蜃"})
+    assert result[0].unmet == ("蜃",)
+
+
+def test_invalid_options_are_refused(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="no effect without a glossary"):
+        translator.translate(SOURCE, glossary_mode="hard")
+    with pytest.raises(ConfigError, match="was not trained with terms"):
+        translator.translate(SOURCE, glossary={"sea": "Meer"}, glossary_mode="annotated")
+    with pytest.raises(ConfigError, match="beam_size = 1"):
+        translator.translate(SOURCE, glossary={"sea": "Meer"}, beam_size=1)
+
+
+def control(translator: Translator, pairs: Mapping[str, str], mode) -> GlossaryControl:
+    tokenizer = add_reserved_symbols(translator.tokenizer, TERM_SYMBOLS)
+    return GlossaryControl(Glossary.from_pairs(pairs), mode, tokenizer)
+
+
+def test_annotated_terms_are_written_into_the_source(translator: Translator) -> None:
+    step = control(translator, {"sea": "Meer|Meere", "dog": ""}, "annotated").step(SOURCE)
+    begin, middle, end = TERM_SYMBOLS
+    assert step.text == f"The {begin} dog {middle} dog {end} sees the {begin} sea {middle} Meer {end} ."
+    assert step.constraints(step.text) == []
+    result = translator.translate(SOURCE)[0]
+    assert step.restore(result) == result
+
+
+def test_a_segment_has_a_bounded_number_of_terms(translator: Translator) -> None:
+    names = [f"n{number}" for number in range(MAX_TERMS + 7)]
+    found = control(translator, dict.fromkeys(names, "Meer"), "hard").constraints(" ".join(names))
+    assert len(found) == 1
+    words = ("zwei", "Hunde", "eine", "Katze", "sitzt", "am", "Meer", "spielen")
+    targets = map(" ".join, product(words, repeat=2))
+    found = control(translator, dict(zip(names, targets, strict=False)), "hard").constraints(" ".join(names))
+    assert len(found) == MAX_TERMS
+
+
+def test_forms_follow_the_case_of_the_source() -> None:
+    glossary = Glossary((Term(("sea",), ("mer", "mers")), Term(("OS",), ("système",), case="exact"), Term(("Mac",))))
+    forms = {match.text: required_forms(match) for match in glossary.find("Sea, SEA, OS and Mac")}
+    assert forms["Sea"] == ("mer", "mers", "Mer", "Mers")
+    assert forms["SEA"] == ("mer", "mers", "Mer", "Mers", "MER", "MERS")
+    assert forms["OS"] == ("système",)
+    assert forms["Mac"] == ("Mac",)
+
+
+def test_terms_of_a_translation_are_checked() -> None:
+    glossary = Glossary((Term(("dog",), ("Hund", "Hunde")), Term(("sea",), ("Meer",), ("See",)), Term(("Mac",))))
+    checks = check_terms(glossary, "dogs at the sea with a Mac", "Die hunde am Meer, der See, mit einem Rechner")
+    assert [(one.match.text, one.is_met) for one in checks] == [("dogs", True), ("sea", False), ("Mac", False)]
