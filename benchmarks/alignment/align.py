@@ -40,7 +40,6 @@ from dragoman.evaluation.alignment_error_rate import (
 )
 from dragoman.interpret.attention_recorder import record_pairs
 from dragoman.interpret.word_alignment import (
-    AlignmentHead,
     alignment_heads,
     grow_diagonal,
     leave_one_out,
@@ -49,6 +48,7 @@ from dragoman.interpret.word_alignment import (
     word_attention,
     words_of_text,
 )
+from dragoman.models.alignment_head import AlignmentHead
 from dragoman.runs.load import load_torch_model
 
 HERE = Path(__file__).parent

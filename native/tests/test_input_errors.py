@@ -36,6 +36,11 @@ CALLS: dict[str, tuple[Call, str]] = {
         lambda m, mem, s: m.top_k(TOKENS, mem, s, 1, [197]),
         "suppressed token 197",
     ),
+    "attention of several beams": (
+        lambda m, mem, s: m.cross_attention(TOKENS[:, 0], mem, s, layer=0),
+        "beam_size of 1",
+    ),
+    "attention of no layer": (lambda m, mem, s: m.cross_attention(TOKENS[:, 0], mem, s, layer=97), "layer = 97"),
     "parent beyond beam": (lambda m, mem, s: s.reorder(TOKENS * 0 + 2), "parent 2"),
     "negative parent": (lambda m, mem, s: s.reorder(TOKENS * 0 - 1), "parent -1"),
     "parents of another batch": (lambda m, mem, s: s.reorder([[0]]), "1 x 1"),

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 MODULE = "dragoman_cpu"
 PACKAGE = "dragoman-cpu"
-API_VERSION = 5
+API_VERSION = 6
 """Version of the library's interface that this package uses."""
 INSTRUCTION_SET = "DRAGOMAN_INSTRUCTION_SET"
 """Environment variable that forces an instruction set other than the best available one."""

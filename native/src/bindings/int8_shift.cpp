@@ -140,7 +140,7 @@ public:
 
     void decode(const Array<std::int32_t, 1>& tokens, const Array<std::int32_t, 1>& positions,
                 const std::vector<Array<float, 1>>& memories, const Array<float, 3>& before, const Output<3>& after,
-                const Output<2>& hidden) {
+                const Output<2>& hidden, const std::vector<Output<1>>& weights) {
         Ids ids = copy(tokens), places = copy(positions);
         std::size_t rows = ids.size(), layers = network_.decoder.size(), size = network_.size;
         check(rows > 0 && places.size() == rows && memories.size() == rows && hidden.shape(0) == rows &&
@@ -154,6 +154,10 @@ public:
             check(place >= 0 && static_cast<std::size_t>(place) < max_length(), "a position is outside of the table");
         }
         for (const auto& memory : memories) check(memory.size() % (2 * layers * size) == 0, "a memory has another size");
+        check(weights.empty() || weights.size() == rows, "a step needs no weights, or those of each token");
+        for (std::size_t row = 0; row < weights.size(); row++) {
+            check(weights[row].size() == memories[row].size() / (2 * layers * size), "weights have another size");
+        }
         std::size_t parts = std::min(rows, static_cast<std::size_t>(threads_.size()));
         run(parts, [&](std::size_t part) {
             Range range = partition(rows, part, parts);
@@ -163,6 +167,7 @@ public:
                 step.positions.push_back(places[row]);
                 step.memories.push_back(memories[row].data());
                 step.lengths.push_back(memories[row].size() / (2 * layers * size));
+                if (!weights.empty()) step.weights.push_back(weights[row].data());
             }
             step.before = before.data() + range.first * layers * size;
             step.after = after.data() + range.first * layers * size;
@@ -228,7 +233,7 @@ void bind_int8_shift(nb::module_& module) {
              nb::arg("decoder_layers"), nb::arg("positions"), nb::arg("num_threads"), nb::arg("instruction_set"))
         .def("encode", &Int8ShiftModel::encode, nb::arg("tokens"), nb::arg("memories"))
         .def("decode", &Int8ShiftModel::decode, nb::arg("tokens"), nb::arg("positions"), nb::arg("memories"),
-             nb::arg("before"), nb::arg("after"), nb::arg("hidden"))
+             nb::arg("before"), nb::arg("after"), nb::arg("hidden"), nb::arg("weights") = std::vector<Output<1>>())
         .def("logits", &Int8ShiftModel::logits, nb::arg("hidden"), nb::arg("candidates"), nb::arg("results"))
         .def_prop_ro("num_threads", &Int8ShiftModel::num_threads);
 }

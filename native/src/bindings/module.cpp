@@ -240,6 +240,14 @@ State top_k(const ModelHandle& handle, const IdArray& tokens, const Memory& memo
     });
 }
 
+State cross_attention_step(const ModelHandle& handle, const IdArray& tokens, const Memory& memory, const State& state,
+                           std::size_t layer, const FloatOutput& weights) {
+    Ids copy(tokens);
+    return without_gil([&](Interruption& interruption) {
+        return handle.get().cross_attention(copy.view(), memory, state, layer, matrix<float>(weights), interruption);
+    });
+}
+
 void quantize(const FloatArray& weight, const Int8Output& quantized, const ScaleOutput& scale) {
     if (quantized.shape(0) != weight.shape(0) || quantized.shape(1) != weight.shape(1) ||
         scale.shape(0) != weight.shape(0)) {
@@ -308,6 +316,8 @@ NB_MODULE(_ext, module) {
         .def("top_k", &top_k, nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"),
              nb::arg("suppress_tokens"), nb::arg("extra_tokens"), nb::arg("log_probs").noconvert(),
              nb::arg("ids").noconvert())
+        .def("cross_attention", &cross_attention_step, nb::arg("tokens").noconvert(), nb::arg("memory"), nb::arg("state"),
+             nb::arg("layer"), nb::arg("weights").noconvert())
         .def_prop_ro("instruction_set", [](const ModelHandle& handle) { return handle.get().instruction_set(); })
         .def_prop_ro("num_threads", [](const ModelHandle& handle) { return handle.get().num_threads(); })
         .def_prop_ro("vocabulary", [](const ModelHandle& handle) { return handle.get().config().target_vocabulary; })

@@ -10,7 +10,7 @@ from dragoman_cpu.config import unsupported_reason
 from dragoman_cpu.model import ComputeType, Model, instruction_sets, quantize, quantize_blocks
 from dragoman_cpu.state import Memory, State
 
-API_VERSION = 5
+API_VERSION = 6
 """Version of this interface, which the dragoman package compares with the one it needs."""
 
 __all__ = [

@@ -122,6 +122,9 @@ class Model:
         log_probs: NDArray[np.float32],
         ids: NDArray[np.int32],
     ) -> State: ...
+    def cross_attention(
+        self, tokens: NDArray[np.int32], memory: Memory, state: State, layer: int, weights: NDArray[np.float32]
+    ) -> State: ...
     @property
     def instruction_set(self) -> str: ...
     @property
@@ -156,6 +159,7 @@ class Int8ShiftModel:
         before: NDArray[np.float32],
         after: NDArray[np.float32],
         hidden: NDArray[np.float32],
+        weights: list[NDArray[np.float32]] = [],
     ) -> None: ...
     def logits(
         self, hidden: NDArray[np.float32], candidates: list[NDArray[np.int32]], results: list[NDArray[np.float32]]

@@ -81,6 +81,7 @@ class Model:
         Raises ValueError if the configuration is unsupported or does not match the weights.
         """
         arrays = {name: weight_array(name, array) for name, array in weights.items()}
+        self._num_heads = int(config["num_heads"])
         self._native = _ext.Model(model_options(config), arrays, compute_type, num_threads, instruction_set)
 
     @property
@@ -176,3 +177,20 @@ class Model:
         )
         columns = (*token_array.shape, k + extra.size)
         return log_probs.reshape(columns), ids.reshape(columns), State(next_state)
+
+    def cross_attention(
+        self, tokens: ArrayLike, memory: Memory, state: State, *, layer: int
+    ) -> tuple[NDArray[np.float32], State]:
+        """Append one of `tokens[batch]` to each sentence; return weights `[batch, heads, source]` and the next state.
+
+        The weights are those of the cross-attention of a layer, counted from 0, of the query that reads the token.
+        They are zero after the end of a source, and for pruned heads, which stand after the remaining ones. Raises
+        ValueError for a layer that the model does not have, and for a state with a `beam_size` other than 1.
+        """
+        token_array = int32_array(tokens, ndim=1, name="tokens")
+        longest = max(memory.native.lengths, default=0)
+        weights = np.zeros((len(token_array), self._num_heads * longest), np.float32)
+        if not 0 <= layer < 2**31:
+            raise ValueError(f"layer = {layer} must be at least 0")
+        next_state = self._native.cross_attention(token_array[:, None], memory.native, state.native, layer, weights)
+        return weights.reshape(len(token_array), self._num_heads, longest), State(next_state)

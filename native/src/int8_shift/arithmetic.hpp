@@ -109,9 +109,10 @@ void add_and_normalize(float* x, const float* y, std::size_t rows, const Norm& n
 
 float exact_exp(float x) { return static_cast<float>(std::exp(static_cast<double>(x))); }
 
-/// Attend with one query to `length` keys (size x length) and values (length x size).
+/// Attend with one query to `length` keys (size x length) and values (length x size). `first_head`, which may be null,
+/// takes the weights of the first head.
 void attend(const Network& network, const float* query, const float* keys, const float* values, std::size_t length,
-            float* joined) {
+            float* joined, float* first_head) {
     static thread_local Floats weights;
     weights.resize(length);
     std::size_t width = network.size / network.heads;
@@ -126,6 +127,7 @@ void attend(const Network& network, const float* query, const float* keys, const
         float highest = *std::max_element(w, w + length), sum = 0.0f;
         for (std::size_t k = 0; k < length; k++) sum += w[k] = exact_exp(w[k] - highest);
         for (std::size_t k = 0; k < length; k++) w[k] /= sum;
+        if (start == 0 && first_head != nullptr) std::copy_n(w, length, first_head);
         std::fill(joined + start, joined + start + width, 0.0f);
         for (std::size_t k = 0; k < length; k++) {
             for (std::size_t i = start; i < start + width; i++) joined[i] += w[k] * values[k * network.size + i];
@@ -173,7 +175,8 @@ void encode(const Network& network, const std::int32_t* tokens, std::size_t leng
         write_memory(layer.attention, x.data(), length, own.data());
         multiply(layer.attention.query, x.data(), length, queries.data());
         for (std::size_t row = 0; row < length; row++) {
-            attend(network, &queries[row * size], own.data(), &own[length * size], length, &joined[row * size]);
+            attend(network, &queries[row * size], own.data(), &own[length * size], length, &joined[row * size],
+                   nullptr);
         }
         multiply(layer.attention.output, joined.data(), length, output.data());
         add_and_normalize(x.data(), output.data(), length, layer.attention.norm);
@@ -212,10 +215,12 @@ void decode(const Network& network, const Step& step, float* x) {
         const DecoderLayer& layer = network.decoder[number];
         update_cells(layer, step, number, network.decoder.size(), x);
         multiply(layer.attention.query, x, rows, queries.data());
+        bool is_recorded = number + 1 == network.decoder.size() && !step.weights.empty();
         for (std::size_t row = 0; row < rows; row++) {
             std::size_t part = step.lengths[row] * size;
             const float* keys = step.memories[row] + 2 * number * part;
-            attend(network, &queries[row * size], keys, keys + part, step.lengths[row], &joined[row * size]);
+            attend(network, &queries[row * size], keys, keys + part, step.lengths[row], &joined[row * size],
+                   is_recorded ? step.weights[row] : nullptr);
         }
         multiply(layer.attention.output, joined.data(), rows, output.data());
         add_and_normalize(x, output.data(), rows, layer.attention.norm);

@@ -76,6 +76,8 @@ struct Step {
     /// Cells before and after the step, (rows, layers, size).
     const float* before;
     float* after;
+    /// Take the weights of the first head in the last layer, one array per row; empty if nobody reads them.
+    std::vector<float*> weights;
 };
 
 /// Functions compiled for an instruction set.

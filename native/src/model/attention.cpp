@@ -171,7 +171,8 @@ void decoder_self_attention(const ForwardPass& pass, const KernelTable& kernels,
 }
 
 void cross_attention(const ForwardPass& pass, const KernelTable& kernels, const HeadLayout& heads, float scale,
-                     const std::vector<const EncodedSource*>& sources, std::size_t beam_size, std::size_t width) {
+                     const std::vector<const EncodedSource*>& sources, std::size_t beam_size, std::size_t width,
+                     const RecordedWeights* recorded) {
     std::size_t output_stride = static_cast<std::size_t>(pass.attention(1) - pass.attention(0));
     auto kv_of = [&](const auto& attention_kernels, std::size_t index, std::size_t kv_head) {
         using Element = std::remove_reference_t<decltype(*attention_kernels.element())>;
@@ -192,10 +193,13 @@ void cross_attention(const ForwardPass& pass, const KernelTable& kernels, const 
     };
     auto attend = [&](const auto& attention_kernels, const auto& kv, std::size_t index, std::size_t kv_head) {
         for (std::size_t g = 0; g < heads.queries_per_kv_head(); g++) {
-            std::size_t column = (kv_head * heads.queries_per_kv_head() + g) * heads.head_width;
+            std::size_t head = kv_head * heads.queries_per_kv_head() + g, column = head * heads.head_width;
             attention_kernels.blocked({pass.projected() + index * beam_size * width + column, width, beam_size}, kv,
                                       scale, {nullptr, 0}, pass.scratch(), pass.attention(index * beam_size) + column,
                                       output_stride, heads.head_width);
+            if (recorded != nullptr) {  // the kernel leaves the weights of its only query in the scratch memory
+                std::copy_n(pass.scratch(), kv.length, &recorded->rows.at(index, head * recorded->longest));
+            }
         }
     };
     with_attention_kernels(kernels, heads, [&](const auto& attention_kernels) {

@@ -36,9 +36,17 @@ struct RowCaches {
 void decoder_self_attention(const ForwardPass& pass, const KernelTable& kernels, const HeadLayout& heads,
                             const PositionEncoding& positions, float scale, const RowCaches& caches, std::size_t width);
 
+/// Weights of one cross-attention layer: a row for each row of the pass, and in it `longest` columns for each head.
+struct RecordedWeights {
+    std::size_t layer, longest;
+    MatrixView<float> rows;
+};
+
 /// Cross-attention of each row to its source; the `beam_size` rows of a source share each load of keys and values.
+/// `recorded` may be null, and otherwise takes the weights of a pass with one row per source.
 void cross_attention(const ForwardPass& pass, const KernelTable& kernels, const HeadLayout& heads, float scale,
-                     const std::vector<const EncodedSource*>& sources, std::size_t beam_size, std::size_t width);
+                     const std::vector<const EncodedSource*>& sources, std::size_t beam_size, std::size_t width,
+                     const RecordedWeights* recorded);
 
 /// Store the cross-attention keys and values of all decoder layers, in rows of `width`, in the encoded sources.
 void store_cross_kv(const ForwardPass& pass, const KernelTable& kernels, const std::vector<HeadLayout>& layers,

@@ -62,7 +62,9 @@ void Decoder::forward(ForwardPass& pass, const DecoderInput& input) const {
         embedding_.lookup(static_cast<std::size_t>(input.tokens[row]),
                           positions_.embedding(input.caches.positions[row]), pass.residual(row));
     });
-    for (const DecoderBlock& block : blocks_) {
+    for (std::size_t layer = 0; layer < blocks_.size(); layer++) {
+        const DecoderBlock& block = blocks_[layer];
+        bool is_recorded = input.recorded != nullptr && input.recorded->layer == layer;
         pass.residual_block(block.attention_norm, [&] {
             if (block.ssru) return update_ssru(pass, *block.ssru, input.caches);
             std::size_t width = block.attention->qkv.output_width();
@@ -75,7 +77,8 @@ void Decoder::forward(ForwardPass& pass, const DecoderInput& input) const {
             pass.residual_block(block.cross_norm, [&] {
                 pass.gemm(block.cross->query, pass.projected());
                 cross_attention(pass, kernels_, block.cross->heads, config_.cross_scale, input.sources,
-                                input.beam_size, block.cross->query.output_width());
+                                input.beam_size, block.cross->query.output_width(),
+                                is_recorded ? input.recorded : nullptr);
                 pass.project_attention(block.cross->heads, block.cross->output);
             });
         }

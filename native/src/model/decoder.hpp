@@ -16,6 +16,8 @@ struct DecoderInput {
     /// Sources of `beam_size` rows each; empty in a decoder-only model.
     std::vector<const EncodedSource*> sources;
     std::size_t beam_size = 1;
+    /// Takes the weights of one cross-attention layer; null if nobody reads them.
+    const RecordedWeights* recorded = nullptr;
 };
 
 class Decoder {

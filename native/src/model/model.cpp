@@ -326,6 +326,29 @@ State Model::step(const IdMatrix& tokens, const Memory& memory, const State& sta
         });
 }
 
+State Model::cross_attention(const IdMatrix& tokens, const Memory& memory, const State& state, std::size_t layer,
+                             MatrixView<float> weights, Interruption& interruption) {
+    if (config_.decoder_only || layer >= config_.decoder_layers) {
+        throw std::invalid_argument("layer = " + std::to_string(layer) + " is no layer with cross-attention");
+    }
+    if (state.beam_size() != 1) throw std::invalid_argument("attention weights are those of a beam_size of 1");
+    std::size_t longest = 0;
+    for (const auto& source : memory.sources()) longest = std::max(longest, source->length);
+    if (weights.rows != tokens.size() || weights.columns != config_.num_heads * longest) {
+        throw std::invalid_argument("weights must have one row per token and one column per head and source position");
+    }
+    return decode_step(tokens, memory, state, interruption,
+                       [&](Executor& executor, DecoderInput& input, std::size_t first_row) {
+                           std::size_t rows = input.tokens.size();
+                           RecordedWeights recorded = {layer, longest, {weights.row(first_row), rows, weights.columns}};
+                           input.recorded = &recorded;
+                           executor.run([&](const ThreadPool::Worker& worker) {
+                               ForwardPass pass(config_, kernels_, compute_type_, executor.workspace, worker, rows);
+                               decoder_->forward(pass, input);
+                           });
+                       });
+}
+
 std::vector<std::int32_t> Model::checked_extra(const std::vector<std::int64_t>& extra_tokens) const {
     std::vector<std::int32_t> extra;
     for (std::int64_t token : extra_tokens) {

@@ -37,6 +37,11 @@ public:
                 const std::vector<std::int64_t>& suppress_tokens, const std::vector<std::int64_t>& extra_tokens,
                 MatrixView<float> log_probs, MatrixView<std::int32_t> ids, Interruption& interruption);
 
+    /// Append one token per source, and write the weights of a cross-attention layer: one row per source with
+    /// `num_heads` times the longest source columns. What it does not write, of shorter sources, it leaves.
+    State cross_attention(const IdMatrix& tokens, const Memory& memory, const State& state, std::size_t layer,
+                          MatrixView<float> weights, Interruption& interruption);
+
     const ModelConfig& config() const { return config_; }
     const char* instruction_set() const { return kernels_.name; }
     int num_threads() const { return scheduler_->num_threads(); }

@@ -5,11 +5,6 @@ still hold (`ssru_memory`); a group of features stands in place of a head.
 
 Inside `record`, forward hooks compute the weights of every attention module a second time, from its inputs. Modules and
 outputs of the model stay the same, bit for bit. The hooks are removed at the end of the block, after an exception too.
-
-Fused kernels never materialize the weights, and sparse patterns fold rows, cut blocks and gather keys. We therefore
-replace the value of key $j$ by the unit vector $\mathbf{1}_j$. The output of attention,
-$\sum_j a_{ij} \, \mathbf{1}_j = a_i$, is then the row of weights over the whole sequence, for any pattern. The
-arithmetic is that of the reference implementation.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,11 +23,9 @@ from dragoman.errors import DataError
 from dragoman.interpret.ssru_memory import memory_weights
 from dragoman.models.protocols import EncoderDecoder, source_arguments
 from dragoman.models.special_symbols import BOS, EOS, PAD
-from dragoman.nn.attention import KeyMask, MultiHeadAttention, PositionIds, RelationIds
-from dragoman.nn.attention_functions import AttentionOutput, Values, VisibleKeys
-from dragoman.nn.attention_score_functions import Logits, MappedKeys, MappedQueries, repeat_kv_heads
+from dragoman.nn.attention import MultiHeadAttention
+from dragoman.nn.attention_maps import AttentionMask, AttentionWeights, attention_maps
 from dragoman.nn.blocks import DecoderBlock, EncoderBlock
-from dragoman.nn.kv_cache import KVCache
 from dragoman.nn.masks import causal_mask
 from dragoman.nn.recurrent.decoder import RecurrentDecoder
 from dragoman.nn.recurrent.global_attention import SourceAttention
@@ -44,10 +37,6 @@ AttentionKind = Literal["encoder", "masked", "ssru", "cross"]
 ATTENTION_KINDS: tuple[AttentionKind, ...] = ("encoder", "masked", "ssru", "cross")
 AttentionModule = MultiHeadAttention | SourceAttention
 AttentionMaps = Float[Tensor, "layers heads queries keys"]
-AttentionWeights = Float[Tensor, "rows heads queries attended"]
-AttentionMask = Bool[Tensor, "rows heads queries attended"]
-WeightFunction = Callable[[MappedQueries, MappedKeys, VisibleKeys], Logits]
-"""Weights of one dense attention inside a pattern."""
 Ids = Sequence[int]
 BuildFeatures = Callable[[Sequence[Ids]], SourceFeatures | None]
 """Source features of a batch, given without end symbols."""
@@ -196,53 +185,6 @@ def attention_modules(model: nn.Module) -> Iterator[tuple[AttentionKind, int, At
             if attention is not None:
                 yield kind, counts[kind], attention
                 counts[kind] += 1
-
-
-def attention_maps(
-    attention: MultiHeadAttention,
-    x: Float[Tensor, "rows queries size"],
-    cache: KVCache,
-    mask: KeyMask | None,
-    positions: PositionIds | None = None,
-    relations: RelationIds | None = None,
-) -> tuple[AttentionWeights, AttentionMask]:
-    """Return weights before dropout, and mask, of an attention module called with these inputs.
-
-    The mask combines pattern, causality and padding. Each row of weights sums to one over the keys that its query may
-    attend to, and is zero elsewhere. A query that may attend to nothing has zero weights. The keys of Linformer are its
-    projected positions.
-    """
-    query, function = attention.project_queries(x, positions), attention.attention_weights
-    if relations is not None:
-        function = partial(function, relations=relations)
-    weights = _apply_pattern(attention, query, cache, mask, function)
-    return weights, _apply_pattern(attention, query, cache, mask, _mask_as_weights) > 0
-
-
-def _apply_pattern(
-    attention: MultiHeadAttention, query: MappedQueries, cache: KVCache, mask: KeyMask | None, function: WeightFunction
-) -> AttentionWeights:
-    """Return the weights, or the masks, that `function` computes for each dense attention inside the pattern."""
-    rows, heads, keys, _ = cache.keys.shape
-    projected = isinstance(attention.pattern, Linformer)
-    if isinstance(attention.pattern, Linformer):  # weights are over projected keys, and values only need the shape
-        values = cache.keys.new_zeros(keys, attention.pattern.key_projection.shape[0])
-    else:
-        values = torch.eye(keys, dtype=query.dtype, device=query.device)
-
-    def attend(query: MappedQueries, key: MappedKeys, value: Values, visible: VisibleKeys) -> AttentionOutput:
-        """Return weights over the unit vectors in the values, or over projected keys."""
-        weights = function(query, key, visible)
-        return weights if projected else weights @ repeat_kv_heads(value, weights.shape[1])
-
-    return attention.pattern(attend, query, cache.keys, values.expand(rows, heads, keys, -1), mask)
-
-
-def _mask_as_weights(query: MappedQueries, key: MappedKeys, visible: VisibleKeys) -> Logits:
-    """Return 1 for keys that a query may attend to, and 0 for others."""
-    mask = visible.dense_mask(query, key)
-    shape = (*query.shape[:3], key.shape[2])
-    return query.new_ones(shape) if mask is None else mask.expand(shape).to(query.dtype)
 
 
 @dataclass(frozen=True)

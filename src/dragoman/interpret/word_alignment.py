@@ -19,6 +19,7 @@ from dragoman.errors import DataError
 from dragoman.evaluation.alignment_error_rate import Links, alignment_agreement
 from dragoman.interpret.attention_heads import mean_over_heads
 from dragoman.interpret.attention_recorder import BuildFeatures, ForwardPass, as_module, eval_mode
+from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.protocols import EncoderDecoder
 from dragoman.models.special_symbols import BOS, EOS, UNK
 
@@ -93,20 +94,6 @@ def decrease_without_words(
         texts[row, list(positions)] = UNK
     found = torch.cat([log_probs(batch).cpu() for batch in texts.split(batch_size)])
     return found[:1] - found[1:]
-
-
-@dataclass(frozen=True, slots=True)
-class AlignmentHead:
-    """Cross-attention that is read as an alignment.
-
-    The step that predicts a word attends to the source before it knows the word. `shifted` takes the weights of the
-    next step, whose input is the word (Chen et al., 2020, section 3).
-    """
-
-    layer: int
-    head: int | None
-    """None for the mean over heads."""
-    shifted: bool
 
 
 def alignment_heads(forward_pass: ForwardPass) -> Iterator[AlignmentHead]:

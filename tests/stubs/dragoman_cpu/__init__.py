@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-API_VERSION = 5
+API_VERSION = 6
 END = 3
 COPY_PROB = 0.9
 """Probability of the copied token; the other tokens share the rest, and an early end is nearly impossible."""
@@ -103,6 +103,16 @@ class Model:
         best = np.take_along_axis(logits, ids, axis=-1)
         others = np.broadcast_to(np.array(extra_tokens, np.int32), extra.shape)
         return np.concatenate([best, extra], axis=-1), np.concatenate([ids, others], axis=-1), next_state
+
+    def cross_attention(
+        self, tokens: np.ndarray, memory: Memory, state: State, *, layer: int
+    ) -> tuple[np.ndarray, State]:
+        """Attend to the source token that is copied next, or to the end symbol."""
+        assert layer >= 0
+        weights = np.zeros((len(tokens), 1, max(map(len, memory.rows))), np.float32)
+        for row, (source, length) in enumerate(zip(memory.rows, state.lengths, strict=True)):
+            weights[row, 0, min(length, len(source) - 1)] = 1
+        return weights, State(tuple(length + 1 for length in state.lengths), state.beam_size)
 
 
 class CpuOps:

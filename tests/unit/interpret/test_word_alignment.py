@@ -12,7 +12,6 @@ from dragoman.errors import DataError
 from dragoman.evaluation.alignment_error_rate import GoldAlignment, alignment_scores
 from dragoman.interpret.attention_recorder import ForwardPass, record_pairs
 from dragoman.interpret.word_alignment import (
-    AlignmentHead,
     Words,
     agreement_with,
     alignment_heads,
@@ -28,6 +27,7 @@ from dragoman.interpret.word_alignment import (
     words_of_ids,
     words_of_text,
 )
+from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.runs.load import load_torch_model
 from tests.random_recurrent_models import NO_DROPOUT, random_recurrent

@@ -25,6 +25,7 @@ from dragoman.decoding.search_base import RowBatch
 from dragoman.errors import ConfigError, DataError, RunError
 from dragoman.inference.backends.protocol import InferenceBackend, Sources, TokenIds
 from dragoman.inference.concurrent_calls import hand_over
+from dragoman.models.alignment_head import AlignmentHead, no_alignment_error
 from dragoman.models.protocols import EnsembleParts, LastTokens, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS, EOS, PAD
 from dragoman.models.weight_quantization import ComputeType
@@ -87,6 +88,49 @@ class CpuModel(InferenceBackend[Any, Any]):
             for (prefix, target), row in zip(pairs, rows, strict=True)
         ]
 
+    def align(
+        self,
+        sources: Sources,
+        targets: Sources,
+        *,
+        head: AlignmentHead | None = None,
+        source_features: Sequence[Heads] = (),
+    ) -> list[Float[np.ndarray, "target source"]]:
+        """Align by the `cross_attention` of each step."""
+        if not sources:
+            return []
+        head = head or self.default_alignment_head()
+        memory = self.encode(sources, source_features)
+        state = self.start(memory, beam_size=1)
+        inputs = pad_ids([[BOS, *target] for target in targets])
+        steps = []
+        for position in range(inputs.shape[1]):
+            hand_over()
+            weights, state = self.cross_attention(inputs[:, position], memory, state, head=head)
+            steps.append(weights)
+        attention = np.stack(steps, axis=2)
+        found = []
+        for weights, source, target in zip(attention, sources, targets, strict=True):
+            rows = head.read(weights[:, : len(target) + 1, : len(source) + 1])
+            # A model that does not see the end symbol of sources has no column for it.
+            found.append(np.pad(rows, ((0, 0), (0, len(source) + 1 - rows.shape[1]))))
+        return found
+
+    def default_alignment_head(self) -> AlignmentHead:
+        """Return the cross-attention that aligns words. Raises DataError if there is none."""
+        raise no_alignment_error()
+
+    def cross_attention(
+        self,
+        tokens: Int[np.ndarray, " batch"],
+        memory: Any,
+        state: Any,
+        *,
+        head: AlignmentHead,
+    ) -> tuple[Float[np.ndarray, "batch heads source"], Any]:
+        """Return the attention of one step in the layer of `head`, with the index of its heads, and the next state."""
+        raise NotImplementedError
+
     def stepwise_logits(self, memory: Any, inputs: Sources) -> Iterator[Float[np.ndarray, "batch vocabulary"]]:
         """Yield the logits after each input token, step by step."""
         state = self.start(memory, beam_size=1)
@@ -117,6 +161,8 @@ class CpuBackend(CpuModel):
         instructions that are not available.
         """
         self.decoder_only = config["kind"] == "decoder_only"
+        self._decoder_layers = 0 if self.decoder_only else int(config["decoder_layers"])
+        self._is_ssru = config.get("decoder_layer") == "ssru"
         self._hides_source_eos = not config.get("source_eos", True)
         sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
         if self.decoder_only:
@@ -180,6 +226,14 @@ class CpuBackend(CpuModel):
             # Other refusals mean invalid arguments, an error of this program.
             raise (non_finite_logits_error() if "finite" in str(error) else error) from error
 
+    def default_alignment_head(self) -> AlignmentHead:
+        return AlignmentHead.default(self._decoder_layers, ssru=self._is_ssru)
+
+    def cross_attention(
+        self, tokens: Int[np.ndarray, " batch"], memory: Any, state: Any, *, head: AlignmentHead
+    ) -> tuple[Float[np.ndarray, "batch heads source"], Any]:
+        return self._model.cross_attention(tokens, memory, state, layer=head.layer)
+
     def log_probs(self, source: TokenIds, output: TokenIds) -> Float[np.ndarray, "steps vocabulary"]:
         """Return the log-probabilities of all tokens at each step of an output, its end symbol the last."""
         logits = np.concatenate(list(self.stepwise_logits(self.encode([source]), [[BOS, *output]])))
@@ -212,6 +266,18 @@ class CpuEnsemble(CpuModel):
         return EnsembleMemory(
             members, None if self.shortlist is None else tuple(map(self.shortlist.tokens_for, sources))
         )
+
+    def align(
+        self,
+        sources: Sources,
+        targets: Sources,
+        *,
+        head: AlignmentHead | None = None,
+        source_features: Sequence[Heads] = (),
+    ) -> list[Float[np.ndarray, "target source"]]:
+        """Align by the first member."""
+        found: list[np.ndarray] = self.models[0].align(sources, targets, head=head, source_features=source_features)
+        return found
 
     def start(self, memory: EnsembleMemory, *, beam_size: int) -> EnsembleParts:
         pairs = zip(self.models, memory.members.parts, strict=True)

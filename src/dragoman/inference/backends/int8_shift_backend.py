@@ -17,9 +17,10 @@ from dragoman.array_types import Float, Int
 from dragoman.data.readers.conllu import Heads
 from dragoman.decoding.numpy_logits_operations import append_extra, log_normalizers, top_k_sorted
 from dragoman.decoding.search_base import RowBatch
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.inference.backends.cpu_backend import CpuModel, Shortlists, instruction_sets, library_options
 from dragoman.inference.backends.protocol import Sources, TokenIds
+from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.protocols import LastTokens, TopK, non_finite_logits_error
 from dragoman.models.special_symbols import BOS, EOS
 
@@ -150,8 +151,29 @@ class Int8ShiftBackend(CpuModel):
         best, ids = best.reshape(*tokens.shape, k), ids.reshape(*tokens.shape, k)
         return *append_extra(best, ids, extra.reshape(*tokens.shape, -1), extra_tokens), after
 
-    def _decode(self, tokens: LastTokens, memory: Memory, state: State) -> tuple[np.ndarray, State]:
-        """Return the last hidden states of all hypotheses, and the next state."""
+    def default_alignment_head(self) -> AlignmentHead:
+        return AlignmentHead.default(self._layers, ssru=True)
+
+    def cross_attention(
+        self, tokens: Int[np.ndarray, " batch"], memory: Memory, state: State, *, head: AlignmentHead
+    ) -> tuple[Float[np.ndarray, "batch heads source"], State]:
+        if head != self.default_alignment_head():
+            raise ConfigError(
+                f"alignment head {head} is not computed; models of this kind align by the first head of "
+                "their last layer only. Leave it out."
+            )
+        lengths = [part.size // (2 * self._layers * self._size) for part in memory.parts]
+        weights = np.zeros((len(tokens), 1, max(lengths)), F)
+        rows = [np.empty(length, F) for length in lengths]
+        _, after = self._decode(tokens[:, None], memory, state, rows)
+        for place, row in zip(weights, rows, strict=True):
+            place[0, : len(row)] = row
+        return weights, after
+
+    def _decode(
+        self, tokens: LastTokens, memory: Memory, state: State, weights: Sequence[np.ndarray] = ()
+    ) -> tuple[np.ndarray, State]:
+        """Return the last hidden states of all hypotheses, and the next state; write attention to `weights`."""
         batch, beam = tokens.shape
         flat = tokens.reshape(-1).astype(np.int32)
         flat[flat == BOS] = -1  # the decoder starts from a zero embedding
@@ -160,7 +182,7 @@ class Int8ShiftBackend(CpuModel):
         after, hidden = np.empty(shape, F), np.empty((batch * beam, self._size), F)
         parts = [part for part in memory.parts for _ in range(beam)]
         before = np.ascontiguousarray(state.cells).reshape(shape)
-        self._model.decode(flat, positions, parts, before, after, hidden)
+        self._model.decode(flat, positions, parts, before, after, hidden, list(weights))
         return hidden, State(after.reshape(batch, beam, *shape[1:]), state.lengths + 1)
 
     def _logits(self, hidden: np.ndarray, candidates: Sequence[np.ndarray]) -> list[np.ndarray]:

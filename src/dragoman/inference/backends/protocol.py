@@ -5,11 +5,15 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
+from dragoman.array_types import Float
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.shortlist import Shortlist
 from dragoman.decoding.config import LengthPenalty
 from dragoman.decoding.greedy_search import SamplingBackend
 from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.protocols import Backend, M, S
 
 TokenIds = Sequence[int]
@@ -49,6 +53,21 @@ class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
         """Score one target per source, without begin symbol; targets of an encoder-decoder end with the end symbol.
 
         The whole vocabulary counts.
+        """
+        ...
+
+    def align(
+        self,
+        sources: Sources,
+        targets: Sources,
+        *,
+        head: AlignmentHead | None = None,
+        source_features: Sequence[Heads] = (),
+    ) -> list[Float[np.ndarray, "target source"]]:
+        """Return the attention of the tokens of each target to those of its source, given without end symbols.
+
+        The last row and column are those of the end symbols. `head` is `AlignmentHead.default` by default. Raises
+        DataError if the model has no cross-attention that aligns words.
         """
         ...
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman.array_types import Bool, Int, SourceFeatures
+from dragoman.array_types import Bool, Float, Int, SourceFeatures
 from dragoman.data.datasets.source_token_features import Starts, build_source_features, word_start_mask
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.shortlist import Shortlist
@@ -26,12 +26,17 @@ from dragoman.decoding.hypothesis import Hypothesis, build_hypothesis
 from dragoman.decoding.sampling import SamplingStep, sample_next
 from dragoman.decoding.torch_logits_operations import TorchOperations, top_k_tokens
 from dragoman.inference.backends.protocol import Sources, TokenIds
+from dragoman.inference.backends.torch_alignment import align_pairs
 from dragoman.inference.concurrent_calls import hand_over
+from dragoman.models.alignment_head import AlignmentHead, no_alignment_error
 from dragoman.models.protocols import LastTokens, TopK, needs_source_features, source_arguments
-from dragoman.models.special_symbols import EOS, PAD
+from dragoman.models.special_symbols import BOS, EOS, PAD
 
 TURN_TOKENS = 512
 """Tokens, padding included, that a CPU scores at once, so that other calls wait for fractions of a second."""
+
+ALIGNED_PAIRS = 16
+"""Pairs of sentences that are aligned in one pass."""
 
 
 @contextmanager
@@ -158,6 +163,29 @@ class TorchBackend:
         return score_outputs(
             self._model, *self._pad(sources), outputs=outputs, penalty=penalty, source_features=features
         )
+
+    def align(
+        self,
+        sources: Sources,
+        targets: Sources,
+        *,
+        head: AlignmentHead | None = None,
+        source_features: Sequence[Heads] = (),
+    ) -> list[Float[np.ndarray, "target source"]]:
+        if self._decoder_only:
+            raise no_alignment_error()
+        found: list[np.ndarray] = []
+        for first in range(0, len(sources), ALIGNED_PAIRS):
+            hand_over()
+            rows = slice(first, first + ALIGNED_PAIRS)
+            inputs, _ = pad_batch([[BOS, *target] for target in targets[rows]], device=self.device)
+            features = self.build_features(sources[rows], source_features[rows])
+            pairs = zip(targets[rows], sources[rows], strict=True)
+            sizes = [(len(target) + 1, len(source) + 1) for target, source in pairs]
+            found += align_pairs(
+                self._model, *self._pad(sources[rows]), inputs, sizes=sizes, head=head, features=features
+            )
+        return found
 
     def build_features(self, sources: Sources, heads: Sequence[Heads]) -> SourceFeatures | None:
         """Return the features of sources, given without end symbols, from the dependency heads of their words."""
