@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman.decoding import DecodingConfig, Hypothesis, OutputStart
@@ -130,8 +130,52 @@ def test_sentences_with_and_without_constraints_share_a_batch(network, drawn, en
     assert [together[0], together[2]] == [free[0], free[2]]
 
 
+def preferred(drawn: list[Drawn], bonus: float) -> list[Phrase]:
+    return [Phrase(forms, "preferred", str(number), whole, bonus) for number, (forms, _, whole) in enumerate(drawn)]
+
+
+@given(networks(words=4), phrases(4, 2), boundaries(4), st.integers(2, 5), st.booleans())
+def test_a_bonus_of_nothing_changes_nothing(network, drawn, ends, beam, early_stopping):
+    automaton = PhraseAutomaton(preferred(drawn, 0.0), ends)
+    options = {"beam_size": beam, "n_best": beam, "early_stopping": early_stopping}
+    rows = [[4, 5], [6]]
+    assert run(network, rows, [automaton, None], 6, **options) == run(network, rows, [None, None], 6, **options)
+
+
+@examples(50)
+@given(networks(words=2), phrases(2, 2), boundaries(2))
+def test_a_huge_bonus_equals_required_phrases(network, drawn, ends):
+    options = {"beam_size": 3**4, "early_stopping": False}
+    needed = [Phrase(forms, "required", whole_words=whole) for forms, _, whole in drawn]
+    automata = [PhraseAutomaton(needed, ends), PhraseAutomaton(preferred(drawn, 1e4), ends)]
+    required, rewarded = (run(network, [[4, 5]], [one], 3, **options)[0] for one in automata)
+    assume(required[0].finished)
+    assert_same([rewarded], [required])
+
+
+@examples(50)
+@given(networks(words=2), phrases(2, 2), boundaries(2), st.floats(0, 5))
+def test_a_bonus_ranks_as_defined(network, drawn, ends, bonus):
+    constraints = preferred(drawn, bonus)
+    options = {"beam_size": 3**4, "early_stopping": False}
+    limit, source = 3, [4, 5]
+    [[found]] = run(network, [source], [PhraseAutomaton(constraints, ends)], limit, **options)
+    scores = {
+        one.tokens: (one.log_prob - bonus * sum(not counts(one.tokens, phrase, ends) for phrase in constraints))
+        / one.length
+        for one in every_output(network, source, limit, DecodingConfig(**options))
+    }
+    assert found.score == pytest.approx(max(scores.values()), abs=1e-5)
+    assert scores[found.tokens] == pytest.approx(found.score, abs=1e-5)
+    assert found.log_prob == pytest.approx(sum(found.token_log_probs), abs=1e-5)
+
+
 def test_invalid_phrases_are_refused():
     ends = np.ones(6, dtype=bool)
+    with pytest.raises(ValueError, match="bonus"):
+        PhraseAutomaton([Phrase(((4,),), bonus=1.0)], ends)
+    with pytest.raises(ValueError, match="bonus"):
+        PhraseAutomaton([Phrase(((4,),), "preferred", bonus=-1.0)], ends)
     with pytest.raises(ValueError, match="no form"):
         PhraseAutomaton([Phrase(())], ends)
     with pytest.raises(ValueError, match="without tokens"):

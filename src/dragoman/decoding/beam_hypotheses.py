@@ -132,13 +132,16 @@ def finish(
     penalty: LengthPenalty,
     finished: bool,
     counts_end: bool | None = None,
+    costs: Float[np.ndarray, "batch places"] | None = None,
 ) -> FinishedHypotheses:
     """Build entries of hypotheses that end with the end symbol (`finished`) or are cut off; impossible ones are empty.
 
-    `counts_end` says whether the length in their scores counts an end symbol, by default that of finished ones.
+    `counts_end` says whether the length in their scores counts an end symbol, by default that of finished ones. Their
+    scores rank them as if their log-probabilities were lower by the `costs`.
     """
     spread = np.broadcast_to(lengths[:, None], beams.shape)
-    scores = normalize_by_length(log_probs, spread + int(finished if counts_end is None else counts_end), penalty)
+    ranked = log_probs if costs is None else (log_probs - costs).astype(np.float32)
+    scores = normalize_by_length(ranked, spread + int(finished if counts_end is None else counts_end), penalty)
     real = log_probs > NEG_INF
     return FinishedHypotheses(scores, log_probs, end_log_probs, spread, beams, real & finished)
 

@@ -199,14 +199,18 @@ class BeamSearch(Generic[M, S]):
     ) -> FinishedHypotheses:
         """Return the finished hypotheses with those of this step merged in."""
         found, beam, lengths = active.finished, self._config.beam_size, active.lengths
+        costs = active.constraints.costs()
         if np.count_nonzero(ended):
             log_probs = np.where(ended, candidates.log_probs[:, :beam], NEG_INF)
             ends, parents = candidates.token_log_probs[:, :beam], candidates.parents[:, :beam]
-            found = found.merge(finish(log_probs, ends, lengths, parents, penalty=self._penalty, finished=True))
+            own = None if costs is None else np.take_along_axis(costs, parents, axis=1)
+            entries = finish(log_probs, ends, lengths, parents, penalty=self._penalty, finished=True, costs=own)
+            found = found.merge(entries)
         if np.count_nonzero(cut_off):
             log_probs = np.where(cut_off, active.hypotheses.log_probs, NEG_INF)
             ends, beams = np.zeros_like(log_probs), np.broadcast_to(np.arange(beam), log_probs.shape)
-            found = found.merge(finish(log_probs, ends, lengths, beams, penalty=self._penalty, finished=False))
+            entries = finish(log_probs, ends, lengths, beams, penalty=self._penalty, finished=False, costs=costs)
+            found = found.merge(entries)
         return found
 
     def _cut_off_ranked(self, active: _Sentences[M, S]) -> tuple[_Sentences[M, S], Bool[np.ndarray, " kept"]]:
@@ -231,12 +235,15 @@ class BeamSearch(Generic[M, S]):
             penalty=self._penalty,
             finished=False,
             counts_end=counts_end,
+            costs=active.constraints.costs(),
         )
         return replace(active, finished=active.finished.merge(cut, finished_first=False)), at_limit
 
     def _complete(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
         """Return which sentences have all hypotheses to return decided."""
         found, open_ = active.finished, active.hypotheses.log_probs[:, 0]
+        if active.constraints.rows:
+            open_ = active.hypotheses.log_probs.max(axis=1)  # preferred phrases may put others first
         enough = found.finished.all(axis=1)
         if self._config.early_stopping and active.constraints.rows:
             enough |= self._none_better(active)
@@ -252,7 +259,7 @@ class BeamSearch(Generic[M, S]):
         return complete | (enough & (bound <= found.scores[:, self._config.num_candidates - 1]))
 
     def _none_better(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
-        """Return the sentences with constraints where no open hypothesis with all phrases scores better at its length.
+        """Return the sentences with banks where no open hypothesis with all phrases scores better at its length.
 
         Few hypotheses have all phrases at a time, so that a beam of finished ones would take many more steps.
         """
@@ -260,8 +267,7 @@ class BeamSearch(Generic[M, S]):
         best = np.where(active.constraints.met(), active.hypotheses.log_probs, NEG_INF).max(axis=1)
         present = normalize_by_length(best, active.lengths, self._penalty)
         none_better = found.finished[:, place] & (present <= found.scores[:, place])
-        none_better[[row for row, one in enumerate(active.constraints.automata) if one is None]] = False
-        return none_better
+        return none_better & active.constraints.has_banks()
 
     def _advance(self, active: _Sentences[M, S], complete: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
         """Remove complete sentences, reorder the state of the others, and return the hypotheses found."""

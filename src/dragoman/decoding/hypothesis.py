@@ -47,8 +47,8 @@ class Hypothesis:
     """Output ids without begin and end symbol, with their log-probabilities.
 
     `log_prob` is the sum of `token_log_probs` (natural logarithm), whose last entry belongs to the end symbol where the
-    hypothesis is `finished`. `score` is `log_prob` after the length penalty. A hypothesis that is not `finished` was
-    cut off at its length limit.
+    hypothesis is `finished`. `score` is `log_prob` after the length penalty, less the bonuses of preferred phrases that
+    are missing. A hypothesis that is not `finished` was cut off at its length limit.
     """
 
     tokens: tuple[int, ...]

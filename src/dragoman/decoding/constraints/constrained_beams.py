@@ -1,32 +1,25 @@
 """Hypotheses of a beam under constraints, chosen by dynamic beam allocation.
 
-Hypotheses with equally many tokens of phrases share a bank. The beam takes the best hypothesis of each bank, then the
-second of each, and so on (Hu et al., 2019), so that hypotheses with phrases are not lost to more probable ones without.
-Their next tokens are the most probable ones, and the tokens that begin or continue a phrase.
+Hypotheses with equally many tokens of required phrases share a bank. The beam takes the best hypothesis of each bank,
+then the second of each, and so on (Hu et al., 2019), so that hypotheses with phrases are not lost to more probable ones
+without. Their next tokens are the most probable ones, and the tokens that begin or continue a phrase.
+
+Without required phrases there is one bank, and the beam takes its hypotheses as it does without constraints. Preferred
+phrases change the order: the log-probability of a hypothesis counts less their bonuses that it lacks.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
-from typing import NamedTuple, Self, final
+from typing import Self, final
 
 import numpy as np
 
 from dragoman.array_types import Bool, Float, Int
 from dragoman.decoding.beam_hypotheses import BeamCandidates
-from dragoman.decoding.constraints.phrase_automaton import START, PhraseAutomaton, PhraseState
+from dragoman.decoding.constraints.allocate_beam import Choices, allocate, write
+from dragoman.decoding.constraints.phrase_automaton import START, PhraseAutomaton, PhraseState, Standing
 from dragoman.decoding.search_base import NEG_INF, RowBatch
-from dragoman.models.special_symbols import EOS, PAD
-
-
-class _Candidate(NamedTuple):
-    log_prob: float
-    token: int
-    parent: int
-    token_log_prob: float
-    met: int
-    """Phrases that have appeared: their bits."""
+from dragoman.models.special_symbols import EOS
 
 
 @final
@@ -47,12 +40,16 @@ class ConstrainedBeams(RowBatch):
         """Sentences with constraints."""
         return [row for row, one in enumerate(self.automata) if one is not None]
 
+    def has_banks(self) -> Bool[np.ndarray, " kept"]:
+        """Return which sentences have required phrases, and hence banks."""
+        return np.array([one is not None and one.required != 0 for one in self.automata])
+
     def extra_tokens(self) -> tuple[int, ...]:
         """Return the tokens that begin or continue a phrase of any hypothesis."""
         tokens: set[int] = set()
         for automaton, states in zip(self.automata, self.states, strict=True):
             if automaton is not None:
-                tokens.update(*(automaton.next_tokens(state) for state in states))
+                tokens.update(*map(automaton.next_tokens, set(states)))
         return tuple(sorted(tokens))
 
     def choose(
@@ -70,12 +67,13 @@ class ConstrainedBeams(RowBatch):
         `tokens` are the next tokens of each hypothesis, the last ones `extra`, and `before` the hypotheses. Finished
         candidates come first, then open ones, better before worse.
         """
-        first_extra = tokens.shape[-1] - len(extra)
-        columns = {token: first_extra + place for place, token in enumerate(extra)}
-        for row in self.rows:
-            if row not in forced:
-                next_tokens = self._next_tokens(row, log_probs[row], tokens[row, :, :first_extra], columns)
-                _write(candidates, row, self._choose(row, next_tokens, before.log_probs[row]))
+        rows = [row for row in self.rows if row not in forced]
+        if rows:
+            first_extra = tokens.shape[-1] - len(extra)
+            columns = {token: first_extra + place for place, token in enumerate(extra)}
+            choices = self._choices(rows, log_probs[rows], tokens[rows], before.log_probs[rows], columns)
+            beam = before.log_probs.shape[1]
+            write(candidates, rows, choices, allocate(choices, self.has_banks()[rows], beam_size=beam))
         return candidates
 
     def advance(self, hypotheses: BeamCandidates) -> Self:
@@ -84,7 +82,9 @@ class ConstrainedBeams(RowBatch):
         for row in self.rows:
             automaton, own = self._automaton(row), self.states[row]
             pairs = zip(hypotheses.parents[row].tolist(), hypotheses.tokens[row].tolist(), strict=True)
-            states[row] = tuple(automaton.read(own[parent], token) for parent, token in pairs)
+            states[row] = tuple(
+                automaton.advance(own[parent], token) or automaton.read(own[parent], token) for parent, token in pairs
+            )
         return replace(self, states=tuple(states))
 
     def met(self) -> Bool[np.ndarray, "kept beam"]:
@@ -96,6 +96,16 @@ class ConstrainedBeams(RowBatch):
             ]
         )
 
+    def costs(self) -> Float[np.ndarray, "kept beam"] | None:
+        """Return what hypotheses lack of the bonuses of preferred phrases, if they end here; None if nothing."""
+        found = np.zeros((len(self.states), len(self.states[0])))
+        for row in self.rows:
+            automaton = self._automaton(row)
+            if automaton.has_bonus:
+                ended = (automaton.read(state, EOS) for state in self.states[row])
+                found[row] = [automaton.standing(state).cost for state in ended]
+        return found if found.any() else None
+
     def returnable(self, finished: Bool[np.ndarray, "kept places"]) -> Bool[np.ndarray, "kept beam"]:
         """Return which hypotheses may be returned unfinished: with all phrases, or any if the sentence has no better.
 
@@ -104,80 +114,63 @@ class ConstrainedBeams(RowBatch):
         met = self.met()
         return met | ~(met.any(axis=1, keepdims=True) | finished.any(axis=1, keepdims=True))
 
-    def _next_tokens(
+    def _choices(
         self,
-        row: int,
-        log_probs: Float[np.ndarray, "beam columns"],
-        best: Int[np.ndarray, "beam best"],
-        columns: Mapping[int, int],
-    ) -> list[dict[int, float]]:
-        """Return the next tokens of each hypothesis of a sentence with their log-probabilities.
+        rows: Sequence[int],
+        log_probs: Float[np.ndarray, "rows beam columns"],
+        tokens: Int[np.ndarray, "rows beam columns"],
+        totals: Float[np.ndarray, "rows beam"],
+        columns: dict[int, int],
+    ) -> Choices:
+        """Return the next tokens of the hypotheses of constrained sentences, with their standings.
 
         These are the best ones, and the tokens that begin or continue a phrase.
         """
-        automaton = self._automaton(row)
-        found = []
-        for state, tokens, numbers in zip(self.states[row], best.tolist(), log_probs.tolist(), strict=True):
-            own = dict(zip(tokens, numbers, strict=False))
-            own.update((token, numbers[columns[token]]) for token in automaton.next_tokens(state))
-            found.append(own)
-        return found
+        best = tokens.shape[-1] - len(columns)
+        own = tokens[..., :best]
+        standings = self._standings_of_others(rows, own)
+        special = self._is_special(rows, own)
+        more: list[list[tuple[int, int, float, Standing]]] = [[] for _ in rows]
+        seen: set[tuple[int, int, int]] = set()
+        for place, beam, column in zip(*(axis.tolist() for axis in special.nonzero()), strict=True):
+            automaton, token = self._automaton(rows[place]), int(own[place, beam, column])
+            state = automaton.advance(self.states[rows[place]][beam], token)
+            standings[place, beam, column] = automaton.standing(state)
+            seen.add((place, beam, token))
+        possible = totals > NEG_INF
+        for place, row in enumerate(rows):
+            automaton = self._automaton(row)
+            for beam in possible[place].nonzero()[0].tolist():
+                state = self.states[row][beam]
+                for token in automaton.next_tokens(state):
+                    if (place, beam, token) not in seen:
+                        after = automaton.standing(automaton.advance(state, token))
+                        log_prob = float(log_probs[place, beam, columns[token]])
+                        more[place].append((beam, token, log_prob, after))
+        return Choices.of(log_probs[..., :best], own, totals, standings, more)
 
-    def _choose(
-        self, row: int, next_tokens: Sequence[Mapping[int, float]], totals: Float[np.ndarray, " beam"]
-    ) -> list[_Candidate]:
-        """Return the candidates of a sentence that finish or continue."""
-        automaton = self._automaton(row)
-        banks: dict[int, list[_Candidate]] = defaultdict(list)
-        for parent, (state, tokens, total) in enumerate(zip(self.states[row], next_tokens, totals, strict=True)):
-            if total == NEG_INF:
-                continue
-            for token, log_prob in tokens.items():
-                after = automaton.advance(state, token) if log_prob > NEG_INF else None
-                if after is not None:
-                    candidate = _Candidate(float(total + np.float32(log_prob)), token, parent, log_prob, after.met)
-                    banks[automaton.bank(after)].append(candidate)
-        return allocate(banks, beam_size=len(next_tokens))
+    def _standings_of_others(
+        self, rows: Sequence[int], tokens: Int[np.ndarray, "rows beam best"]
+    ) -> Float[np.ndarray, "rows beam best fields"]:
+        """Return the standings after tokens as if none were in the alphabet of its automaton."""
+        automata = [self._automaton(row) for row in rows]
+        others = np.array(
+            [[one.other_tokens(state) for state in self.states[row]] for row, one in zip(rows, automata, strict=True)]
+        )
+        at_boundary = np.stack([one.boundaries[own] for one, own in zip(automata, tokens, strict=True)])
+        return np.where(at_boundary[..., None], others[:, :, None, 1], others[:, :, None, 0])
+
+    def _is_special(
+        self, rows: Sequence[int], tokens: Int[np.ndarray, "rows beam best"]
+    ) -> Bool[np.ndarray, "rows beam best"]:
+        """Return which tokens are in the alphabets of the automata."""
+        alphabets = [self._automaton(row).alphabet for row in rows]
+        padded = np.full((len(rows), max(map(len, alphabets))), -1)
+        for place, one in enumerate(alphabets):
+            padded[place, : len(one)] = one
+        return (tokens[..., None] == padded[:, None, None]).any(axis=-1)
 
     def _automaton(self, row: int) -> PhraseAutomaton:
         automaton = self.automata[row]
         assert automaton is not None, "this sentence has constraints"
         return automaton
-
-
-def allocate(banks: Mapping[int, Sequence[_Candidate]], *, beam_size: int) -> list[_Candidate]:
-    """Return finished candidates, then `beam_size` open ones: the best of each bank, the second of each, and so on.
-
-    The best of the fullest bank comes first. One hypothesis of this bank with most phrases is always in the beam:
-    whatever its probability, the phrases appear in about as many steps as they have tokens.
-    """
-    if not banks:
-        return []
-    ranked = {bank: sorted(some, key=_order) for bank, some in banks.items()}
-    fullest = ranked[max(banks)]
-    levels = zip_longest(*ranked.values())
-    others = (one for level in levels for one in sorted(filter(None, level), key=_order) if one is not fullest[0])
-    finished: list[_Candidate] = []
-    opened: list[_Candidate] = []
-    for one in chain(fullest[:1], others):
-        (finished if one.token == EOS else opened).append(one)
-        if len(opened) == beam_size:
-            break
-    most = min((one for one in fullest if one.token != EOS), key=lambda one: -one.met.bit_count(), default=None)
-    if most is not None and not finished and all(one.met.bit_count() < most.met.bit_count() for one in opened):
-        opened[-1] = most
-    return [*sorted(finished, key=_order)[:beam_size], *sorted(opened, key=_order)]
-
-
-def _order(candidate: _Candidate) -> tuple[float, int, int]:
-    return -candidate.log_prob, candidate.token, candidate.parent
-
-
-def _write(candidates: BeamCandidates, row: int, chosen: Sequence[_Candidate]) -> None:
-    """Write the chosen candidates into a row, and impossible ones behind them."""
-    candidates.log_probs[row], candidates.token_log_probs[row] = NEG_INF, NEG_INF
-    candidates.tokens[row], candidates.parents[row] = PAD, 0
-    for place, one in enumerate(chosen):
-        candidates.tokens[row, place], candidates.parents[row, place] = one.token, one.parent
-        candidates.token_log_probs[row, place] = one.token_log_prob
-        candidates.log_probs[row, place] = one.log_prob

@@ -12,11 +12,12 @@ import numpy as np
 from dragoman.array_types import Bool
 from dragoman.models.special_symbols import EOS
 
-PhraseKind = Literal["required", "once", "forbidden"]
-"""A phrase appears at least once, exactly once, or never."""
+PhraseKind = Literal["required", "once", "forbidden", "preferred"]
+"""A phrase appears at least once, exactly once, never, or rather than not."""
 MAX_PHRASES = 62
 """Phrases of an output: each is a bit of an integer of 64 bits."""
 _ROOT = 0
+_REQUIRED: tuple[PhraseKind, ...] = ("required", "once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Phrase:
     """Words that a message shows."""
     whole_words: bool = True
     """Whether a form counts only before a token that begins a word, a punctuation mark, or the end."""
+    bonus: float = 0.0
+    """Log-probability that a preferred phrase is worth: an output without it ranks as if it were this much lower."""
 
 
 class PhraseState(NamedTuple):
@@ -43,6 +46,20 @@ class PhraseState(NamedTuple):
 START = PhraseState(_ROOT, 0)
 
 
+class Standing(NamedTuple):
+    """What a state means for the choice of hypotheses."""
+
+    bank: int
+    """Tokens of required phrases: those met, and the beginning of one more. -1 where a phrase forbids the state."""
+    met: int
+    """How many required phrases have appeared."""
+    cost: float
+    """What the output lacks of the bonuses of preferred phrases."""
+
+
+_IMPOSSIBLE = Standing(-1, 0, 0.0)
+
+
 @final
 class PhraseAutomaton:
     """Automaton of the phrases of one output. Phrases may overlap in an output, and share tokens."""
@@ -51,15 +68,19 @@ class PhraseAutomaton:
         """`boundaries` are the tokens before which a word is over. Raises ValueError on invalid phrases."""
         if len(phrases) > MAX_PHRASES:
             raise ValueError(f"there are {len(phrases)} phrases, and an output can have {MAX_PHRASES}")
+        if any(one.bonus and one.kind != "preferred" for one in phrases) or any(one.bonus < 0 for one in phrases):
+            raise ValueError("a bonus is negative, or belongs to a phrase that is not preferred")
         if not all(form for one in phrases for form in one.forms) or not all(one.forms for one in phrases):
             raise ValueError("a phrase has no form, or a form without tokens")
         self.phrases = tuple(phrases)
-        self._boundaries = boundaries
-        self._needed = tuple(0 if one.kind == "forbidden" else min(map(len, one.forms)) for one in phrases)
-        """Tokens of the shortest form of each phrase."""
-        self.required, self._once, self._forbidden = (
-            self._bits(kinds) for kinds in (("required", "once"), ("once",), ("forbidden",))
+        self.boundaries = boundaries
+        self._needed = tuple(min(map(len, one.forms)) if one.kind in _REQUIRED else 0 for one in phrases)
+        """Tokens of the shortest form of each required phrase."""
+        self.required, self._once, self._forbidden, self._preferred = (
+            self._bits(kinds) for kinds in (_REQUIRED, ("once",), ("forbidden",), ("preferred",))
         )
+        self.alphabet = np.array(sorted({EOS, *(token for one in phrases for form in one.forms for token in form)}))
+        """Tokens of the forms, and the end symbol. `other_tokens` has what other tokens mean."""
         self._children: list[dict[int, int]] = [{}]
         self._ends: list[tuple[int, int]] = [(0, 0)]
         """By node, the bits of phrases with a form that ends there: parts of words first, then whole words."""
@@ -72,13 +93,19 @@ class PhraseAutomaton:
         """The longest proper end of a node's tokens that is a node."""
         self._link()
         self._after: dict[tuple[PhraseState, int], PhraseState | None] = {}
-        self._banks: dict[PhraseState, int] = {}
+        self._standings: dict[PhraseState | None, Standing] = {None: _IMPOSSIBLE}
+        self._others: dict[PhraseState, tuple[Standing, Standing]] = {}
         self._next: dict[PhraseState, tuple[int, ...]] = {}
 
     @property
     def total(self) -> int:
         """Tokens of the shortest forms of all phrases; the bank of an output that has them."""
         return sum(self._needed)
+
+    @property
+    def has_bonus(self) -> bool:
+        """Whether an output can lack a bonus."""
+        return any(one.bonus for one in self.phrases)
 
     def advance(self, state: PhraseState, token: int) -> PhraseState | None:
         """Return the state after a token; None where a phrase forbids the token."""
@@ -93,30 +120,32 @@ class PhraseAutomaton:
         node = self._follow(state.node, token)
         return PhraseState(node, met | self._ends[node][0])
 
-    def bank(self, state: PhraseState) -> int:
-        """Return how many tokens of phrases an output has: those met, and the beginning of one more.
+    def standing(self, state: PhraseState | None) -> Standing:
+        """Return what a state means for the choice of hypotheses; None is a state that a phrase forbids."""
+        if state not in self._standings:
+            assert state is not None, "None has a standing from the beginning"
+            met = (state.met & self.required).bit_count()
+            self._standings[state] = Standing(self._bank(state), met, self._cost(state))
+        return self._standings[state]
 
-        Until all phrases have appeared, there is a token that makes it larger, or completes a whole word.
-        """
-        if state not in self._banks:
-            met = sum(count for number, count in enumerate(self._needed) if state.met >> number & 1)
-            begun = (
-                self._needed[number] - left
-                for node in self._ends_of(state.node)
-                for number, left in self._left[node].items()
-                if not state.met >> number & 1
-            )
-            self._banks[state] = met + max(0, *begun, 0)
-        return self._banks[state]
+    def other_tokens(self, state: PhraseState) -> tuple[Standing, Standing]:
+        """Return the standings after a token outside of the alphabet: within a word, and at the boundary of one."""
+        if state not in self._others:
+            ended = self._ends[state.node][1]
+            is_broken = ended & (self._forbidden | (self._once & state.met))
+            boundary = None if is_broken else PhraseState(_ROOT, state.met | ended)
+            self._others[state] = self.standing(PhraseState(_ROOT, state.met)), self.standing(boundary)
+        return self._others[state]
 
     def next_tokens(self, state: PhraseState) -> tuple[int, ...]:
         """Return the tokens that begin or continue a phrase that has not appeared."""
         if state not in self._next:
+            wanted = (self.required | self._preferred) & ~state.met
             tokens = {
                 token
                 for node in self._ends_of(state.node)
                 for token, child in self._children[node].items()
-                if any(self.required >> number & 1 and not state.met >> number & 1 for number in self._left[child])
+                if any(wanted >> number & 1 for number in self._left[child])
             }
             self._next[state] = tuple(sorted(tokens))
         return self._next[state]
@@ -130,6 +159,34 @@ class PhraseAutomaton:
             state = after
         broken |= self.required & ~state.met
         return tuple(one.name for number, one in enumerate(self.phrases) if broken >> number & 1)
+
+    def _bank(self, state: PhraseState) -> int:
+        """Return how many tokens of required phrases an output has: those met, and the beginning of one more.
+
+        Until all phrases have appeared, there is a token that makes it larger, or completes a whole word.
+        """
+        met = sum(count for number, count in enumerate(self._needed) if state.met >> number & 1)
+        begun = (
+            self._needed[number] - left
+            for node in self._ends_of(state.node)
+            for number, left in self._left[node].items()
+            if not state.met >> number & 1
+        )
+        return met + max(0, *begun, 0)
+
+    def _cost(self, state: PhraseState) -> float:
+        """Return the bonuses of the preferred phrases that an output lacks; of a begun one, what its tokens lack."""
+        lacking = {
+            number: phrase.bonus
+            for number, phrase in enumerate(self.phrases)
+            if self._preferred >> number & 1 and not state.met >> number & 1
+        }
+        for node in self._ends_of(state.node):
+            for number in lacking.keys() & self._left[node].keys():
+                needed = min(map(len, self.phrases[number].forms))
+                share = min(1.0, self._left[node][number] / needed)
+                lacking[number] = min(lacking[number], self.phrases[number].bonus * share)
+        return float(sum(lacking.values()))
 
     def is_met(self, state: PhraseState) -> bool:
         """Return whether all required phrases have appeared."""
@@ -148,7 +205,7 @@ class PhraseAutomaton:
 
     def _ended(self, node: int, token: int) -> int:
         """Return the phrases that end before a token."""
-        return self._ends[node][1] if token == EOS or self._boundaries[token] else 0
+        return self._ends[node][1] if token == EOS or self.boundaries[token] else 0
 
     def _follow(self, node: int, token: int) -> int:
         """Return the longest beginning of a form that the tokens of a node and another one end with."""

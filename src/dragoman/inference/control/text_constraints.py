@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import final, get_args
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from dragoman.array_types import Bool
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.decoding.constraints import Phrase, PhraseAutomaton, PhraseKind
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.models.special_symbols import UNK
 from dragoman.number_words import counted
 
@@ -19,6 +19,10 @@ MAX_CONSTRAINTS = 62
 """Constraints of one text."""
 MAX_FORMS = 100
 """Forms of a constraint."""
+PREFERRED_BONUS = 4.0
+"""Bonus of preferred words, natural logarithm."""
+MAX_BONUS = 1000.0
+"""Largest bonus: more than the negative log-probability of a translation."""
 _WORD_ENDS = frozenset("ZPSC")
 """Unicode categories of characters that do not continue a word."""
 
@@ -29,12 +33,28 @@ class Constraint:
     """Words that must appear in a translation, once or more, or may not.
 
     One of several forms suffices, such as inflections; of forbidden words, none may appear. A form counts where it is
-    not the beginning of a longer word, unless `whole_words` is False.
+    not the beginning of a longer word, unless `whole_words` is False. Preferred words need not appear: a translation
+    without them ranks as if its log-probability were lower by the `bonus` (natural logarithm).
     """
 
     forms: str | Sequence[str]
     kind: PhraseKind = "required"
     whole_words: bool = True
+    bonus: float | None = None
+    """By default, that of `PREFERRED_BONUS` for preferred words."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError on an invalid kind or bonus."""
+        if self.kind not in get_args(PhraseKind):
+            raise ConfigError(
+                f"kind = {self.kind!r:.60} is no kind of constraint. Choose {' or '.join(get_args(PhraseKind))}."
+            )
+        if self.bonus is None:
+            return
+        if self.kind != "preferred":
+            raise ConfigError(f"bonus = {self.bonus!r:.60}: only preferred words have one. Leave it out.")
+        if not 0 <= self.bonus <= MAX_BONUS:
+            raise ConfigError(f"bonus = {self.bonus!r:.60} is out of range. Choose 0 to {MAX_BONUS:g}.")
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -64,10 +84,22 @@ def build_automaton(
             f"{text}: has {counted(len(constraints), 'constraints')}, and at most {MAX_CONSTRAINTS} are met."
         )
     phrases = [
-        Phrase(_encode(tokenizer, one, text=text), one.kind, " or ".join(one.texts), one.whole_words)
+        Phrase(
+            _encode(tokenizer, one, text=text),
+            one.kind,
+            " or ".join(one.texts),
+            one.whole_words,
+            _bonus(one),
+        )
         for one in constraints
     ]
     return PhraseAutomaton(phrases, boundaries)
+
+
+def _bonus(constraint: Constraint) -> float:
+    if constraint.kind != "preferred":
+        return 0.0
+    return PREFERRED_BONUS if constraint.bonus is None else float(constraint.bonus)
 
 
 def _encode(tokenizer: LanguageTokenizer, constraint: Constraint, *, text: str) -> tuple[tuple[int, ...], ...]:

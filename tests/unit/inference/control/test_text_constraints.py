@@ -51,6 +51,23 @@ def test_words_appear_once_or_never(translator: Translator):
     assert unwanted not in words(found.text)
 
 
+def test_preferred_words_appear_with_a_large_bonus_only(translator: Translator):
+    free = translator.translate(TEXTS[0])
+    assert "Meer" not in words(free.text)
+    found = [
+        translator.translate(TEXTS[0], constraints=[Constraint("Meer", "preferred", bonus=n)]) for n in (0.0, 900.0)
+    ]
+    assert [one.text == free.text for one in found] == [True, False]
+    assert "Meer" in words(found[1].text)
+    assert found[1][0].hypothesis.log_prob < free[0].hypothesis.log_prob
+
+
+@pytest.mark.parametrize(("kind", "bonus"), [("required", 1.0), ("preferred", -1.0), ("preferred", float("nan"))])
+def test_invalid_bonuses_are_refused(kind, bonus):
+    with pytest.raises(ConfigError, match="bonus"):
+        Constraint("Meer", kind, bonus=bonus)
+
+
 def test_each_text_has_its_own_constraints_and_others_are_as_before(translator: Translator):
     free = translator.translate(TEXTS)
     together = translator.translate(TEXTS, constraints=[[Constraint("Meer")], []])
