@@ -222,6 +222,17 @@ def summarize(found: Sequence[TextWarning], total: int | None = None, *, by_line
 
 
 @contextmanager
+def collect_text_warnings() -> Iterator[list[TextWarning]]:
+    """Collect the warnings about texts in this context, which are not issued."""
+    found: list[TextWarning] = []
+    token = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
+
+
+@contextmanager
 def one_warning_per_problem() -> Iterator[None]:
     """Collect the warnings about texts in this context, and issue one for each problem at its end.
 

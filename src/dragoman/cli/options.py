@@ -88,6 +88,8 @@ LANGUAGES = ("source_language", "target_language")
 """Languages of a translation."""
 CONTROL = ("target_prefix",)
 """Options that control the words of translations, which `cli.control_options` reads."""
+FILES = ("file", "file_format", "only", "needs_review", "memory", "memory_threshold", "report")
+"""Options of the translation of a file."""
 PARALLEL_CORPORA = ("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs")
 CORPORA = (*PARALLEL_CORPORA, "text", "valid_text", "prepared")
 """Training and validation data."""
@@ -124,6 +126,45 @@ _SHARED: Mapping[str, Any] = (
         ],
     }
     | {
+        "file": Annotated[
+            Path | None,
+            typer.Option(help="File to translate, instead of text: PO, XLIFF, strings, … The output is such a file."),
+        ],
+        "file_format": Annotated[
+            str | None, typer.Option(metavar="NAME", help="Format of --file, such as po.", show_default="recognized")
+        ],
+        "only": Annotated[
+            Literal["untranslated", "needs_review", "all"] | None,
+            typer.Option(
+                help="Texts of --file to translate: those without a translation, also fuzzy ones, or all not final.",
+                show_default="untranslated",
+            ),
+        ],
+        "needs_review": Annotated[
+            Literal["warned", "all", "none"] | None,
+            typer.Option(
+                help="Translations that --output marks as fuzzy or needing review: those with warnings, all, or none.",
+                show_default="warned",
+            ),
+        ],
+        "memory": Annotated[
+            list[Path] | None,
+            typer.Option(help="Take translations of equal texts from this TMX, XLIFF, PO or TSV file (repeatable)."),
+        ],
+        "memory_threshold": Annotated[
+            float | None,
+            typer.Option(
+                min=0.5,
+                max=1.0,
+                help="Take translations of similar texts from --memory, too, and mark them as needing review.",
+                show_default="1.0",
+            ),
+        ],
+        "report": Annotated[
+            Path | None, typer.Option(help="JSON file with the texts of --file, their translations and warnings.")
+        ],
+    }
+    | {
         name: Annotated[Path | None, typer.Option(*_FLAGS.get(name, ()), help=text)]
         for name, text in {
             "source": "Source side of the training corpus, one sentence per line; a quoted pattern for shards.",
@@ -142,6 +183,7 @@ _SHARED: Mapping[str, Any] = (
 
 CORPUS_PANEL, MODEL_PANEL, SEARCH_PANEL = "Corpora", "Model and device", "Decoding"
 CONTROL_PANEL = "Control of words"
+FILE_PANEL = "Files"
 TRAINING_PANEL = "Training; chosen from the data and the device by default"
 RUN_PANEL = "Decoding; by default as in the run"
 PRESET_HELP = (
@@ -280,7 +322,7 @@ def check_values(config: type[Config], values: Mapping[str, Any]) -> None:
 
 def shared_options(names: Iterable[str], *, into: str) -> Decorator:
     """Add options that several verbs share; the verb receives the given values as a dictionary, its argument `into`."""
-    groups = {MODEL_PANEL: LOADING, RUN_PANEL: LANGUAGES, CONTROL_PANEL: CONTROL}
+    groups = {MODEL_PANEL: LOADING, RUN_PANEL: LANGUAGES, CONTROL_PANEL: CONTROL, FILE_PANEL: FILES}
     panels = {name: panel for panel, group in groups.items() for name in group}
     return _options({name: _in_panel(_SHARED[name], panels.get(name, CORPUS_PANEL)) for name in names}, into=into)
 

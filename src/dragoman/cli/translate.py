@@ -12,6 +12,7 @@ import typer
 from dragoman.cli import options, text_io
 from dragoman.cli.control_options import read_control
 from dragoman.cli.load_run import load_as
+from dragoman.cli.translate_file import FileModel, translate_file_command
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.decoding.config import DecodingConfig, replace_options
 
@@ -30,6 +31,7 @@ ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only wor
 @options.config_options(DecodingConfig, options.DECODING, into="decoding")
 @options.shared_options(options.LANGUAGES, into="languages")
 @options.shared_options(options.CONTROL, into="control")
+@options.shared_options(options.FILES, into="files")
 def translate(
     run: options.RunArgument,
     *,
@@ -40,6 +42,7 @@ def translate(
     language: Language = None,
     languages: dict[str, Any],
     control: dict[str, Any],
+    files: dict[str, Any],
     output: options.OutputFile = "-",
     decoding: dict[str, Any],
     returned: dict[str, int],
@@ -59,12 +62,24 @@ def translate(
     the segment number (from 0), text, log-probability and score, separated by bars as in Moses and Marian. With
     --split, the log-probability of a line is the sum over its sentences.
 
+    With --file, a file is translated, and --output is a file of the same kind: PO, XLIFF, TMX, Android and Apple
+    strings, JSON, YAML and others. Translations that it has stay, unless --only says otherwise. Texts are split into
+    sentences.
+
     With --ray, workers on one or many machines translate blocks of lines; all machines see the run at the same path.
     """
     gc.set_threshold(20_000)  # imports create many objects and no garbage
     from dragoman.inference.text_segmentation import build_splitter
     from dragoman.inference.translator import STREAM_CHUNK, Translator
 
+    if "file" in files:
+        others = {"text": text, "input": input_ if input_ != "-" else None, "source_features": source_features}
+        options.refuse(others | {"scores": scores, "ray": ray, "workers": workers, **returned}, "with --file")
+        options.refuse({"split": split, "format": format_ if format_ != "text" else None}, "with --file")
+        model = FileModel(run, loading | {"shortlist": shortlist or None}, decoding)
+        translate_file_command(model, files, output, languages=languages, control=control, language=language)
+        return
+    options.refuse(files, "without --file")
     if split is None:
         options.refuse({"language": language}, "without --split")
     if ray:

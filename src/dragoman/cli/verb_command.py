@@ -25,7 +25,7 @@ from dragoman.config_keys import alternatives
 from dragoman.errors import ConfigError, RunError
 
 STANDARD = "-"
-OUTPUTS = ("output", "out", "json_", "output_dir", "png")
+OUTPUTS = ("output", "out", "json_", "output_dir", "png", "report")
 """Parameters that name a file or folder to write."""
 TEXTS = ("text", "prompt", "question")
 """Parameters that are texts; names of files may have any bytes."""

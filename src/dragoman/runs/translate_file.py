@@ -1,0 +1,236 @@
+"""Translation of files: their units in batches, translation memories, and a report of what was done."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dragoman.data.documents.document import Document, Markup, Unit, UnitTranslation
+from dragoman.data.documents.line_breaks import Paragraph, cut_lines, has_letters, join_lines
+from dragoman.data.documents.translation_memory import TranslationMemory
+from dragoman.data.readers.parallel import read_corpus
+from dragoman.data.readers.recognize_format import recognize_pairs
+from dragoman.decoding.config import DecodingConfig
+from dragoman.errors import collect_text_warnings
+from dragoman.inference.translation_result import TranslationResult
+from dragoman.inference.translator import StreamOptions, Translator
+
+Selection = Literal["untranslated", "needs_review", "all"]
+"""Units that are translated: those without a translation; also those whose translation needs review; all but final."""
+Review = Literal["warned", "all", "none"]
+"""Translations that the file marks for review: those with warnings, all, or none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """What of a file is translated, and how its translations are marked."""
+
+    only: Selection = "untranslated"
+    review: Review = "warned"
+    memory: TranslationMemory | None = None
+    """Translations that are reused where a source is equal."""
+    memory_threshold: float = 1.0
+    """Similarity from which a translation of a similar source is used and marked for review."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReport:
+    """One unit of the report."""
+
+    key: str
+    line: int | None
+    source: str
+    translation: str
+    origin: str
+    """`machine`, `memory`, `fuzzy_memory`, or `copy` of a text without letters."""
+    needs_review: bool
+    warnings: tuple[str, ...] = ()
+    similarity: float | None = None
+    """Similarity of the source in the memory."""
+
+
+@dataclass(slots=True)
+class FileReport:
+    """What was translated in a file."""
+
+    format: str
+    units: int
+    segments: list[SegmentReport] = field(default_factory=list)
+    """Translated units, in the order of the file."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of units and words, by what was done with them."""
+        origins = Counter(one.origin for one in self.segments)
+        return {
+            "units": self.units,
+            "translated": len(self.segments),
+            "kept": self.units - len(self.segments),
+            "words": sum(len(one.source.split()) for one in self.segments),
+            "machine": origins["machine"],
+            "memory": origins["memory"],
+            "fuzzy_memory": origins["fuzzy_memory"],
+            "copied": origins["copy"],
+            "needs_review": sum(one.needs_review for one in self.segments),
+            "with_warnings": sum(bool(one.warnings) for one in self.segments),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {"format": self.format, **self.counts, "segments": [asdict(one) for one in self.segments]}
+
+
+@dataclass(frozen=True, slots=True)
+class FileTranslation:
+    """Translated file and its report."""
+
+    content: bytes
+    report: FileReport
+
+
+@dataclass(slots=True)
+class _Work:
+    """Text that is translated once for all units that have it."""
+
+    paragraphs: tuple[Paragraph, ...]
+    results: list[TranslationResult] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def texts(self) -> list[str]:
+        return [one.text for one in self.paragraphs if one.text]
+
+    @property
+    def translation(self) -> str:
+        found = iter(self.results)
+        return join_lines(self.paragraphs, [next(found).text if one.text else "" for one in self.paragraphs])
+
+
+_Key = tuple[Markup | None, str]
+Progress = Callable[[Iterator[TranslationResult], int], Iterable[TranslationResult]]
+"""Shows the progress of an iterator, of which the number of items is given."""
+
+
+def translate_file(
+    translator: Translator,
+    document: Document,
+    options: FileOptions,
+    config: DecodingConfig | None = None,
+    *,
+    stream_options: StreamOptions | None = None,
+    progress: Progress = lambda results, _: results,
+) -> FileTranslation:
+    """Translate the units of a document that `options` select, and fill it.
+
+    `stream_options` are those of `Translator.translate_stream`. Units with equal texts are translated once.
+    """
+    chosen = [number for number, unit in enumerate(document.units) if _is_selected(unit, options.only)]
+    units = document.units
+    done = {number: one for number in chosen if (one := _without_model(units[number], options)) is not None}
+    work: dict[_Key, _Work] = {}
+    for number in chosen:
+        if number not in done:
+            unit = units[number]
+            work.setdefault((unit.markup, unit.source), _Work(_cut(unit)))
+    _run(translator, work, config, stream_options or {}, progress)
+    for number in chosen:
+        if number not in done:
+            done[number] = _from_model(units[number], work[units[number].markup, units[number].source], options)
+    translations = [_as_translation(done[number]) if number in done else None for number in range(len(units))]
+    report = FileReport(document.format, len(units), [done[number] for number in chosen])
+    return FileTranslation(document.fill(translations), report)
+
+
+def read_memory(paths: Sequence[Path]) -> TranslationMemory:
+    """Return the pairs of TMX, XLIFF or PO files, or others that are parallel corpora; later files count more."""
+    corpora = (recognize_pairs(path) for path in paths)
+    return TranslationMemory((one.source, one.target) for corpus in corpora for one in read_corpus(corpus))
+
+
+def _is_selected(unit: Unit, only: Selection) -> bool:
+    match only:
+        case "untranslated":
+            return unit.state == "untranslated"
+        case "needs_review":
+            return unit.state in ("untranslated", "needs_review")
+        case "all":
+            return unit.state != "final"
+
+
+def _cut(unit: Unit) -> tuple[Paragraph, ...]:
+    """Return the paragraphs of a unit; one with markup stays whole, so that no tag is cut from its end."""
+    if unit.markup is None:
+        return cut_lines(unit.source)
+    inner = unit.source.strip()
+    place = unit.source.index(inner)
+    return (Paragraph(inner, unit.source[:place], unit.source[place + len(inner) :]),)
+
+
+def _without_model(unit: Unit, options: FileOptions) -> SegmentReport | None:
+    """Return the translation of a unit that needs no model."""
+    if not has_letters(unit.source):
+        return _report(unit, unit.source, "copy", options)
+    match = options.memory.find(unit.source, options.memory_threshold) if options.memory is not None else None
+    if match is None:
+        return None
+    start = unit.source[: len(unit.source) - len(unit.source.lstrip())]
+    end = unit.source[len(unit.source.rstrip()) :]
+    origin = "memory" if match.similarity == 1.0 else "fuzzy_memory"
+    warnings = () if origin == "memory" else (f"translation of a similar text: {match.source}",)
+    return _report(
+        unit, f"{start}{match.target.strip()}{end}", origin, options, warnings=warnings, similarity=match.similarity
+    )
+
+
+def _run(
+    translator: Translator,
+    work: dict[_Key, _Work],
+    config: DecodingConfig | None,
+    stream_options: StreamOptions,
+    progress: Progress,
+) -> None:
+    """Translate all texts in one stream."""
+    jobs = [one for one in work.values() for _ in one.texts]
+    texts = (text for one in work.values() for text in one.texts)
+    results = translator.translate_stream(texts, config, **stream_options)
+    with collect_text_warnings() as found:
+        for job, result in zip(jobs, progress(results, len(jobs)), strict=True):
+            job.results.append(result)
+    for warning in found:
+        jobs[warning.number - 1].warnings.append(warning.message)
+
+
+def _from_model(unit: Unit, work: _Work, options: FileOptions) -> SegmentReport:
+    return _report(unit, work.translation, "machine", options, warnings=tuple(dict.fromkeys(work.warnings)))
+
+
+def _report(
+    unit: Unit,
+    text: str,
+    origin: str,
+    options: FileOptions,
+    *,
+    warnings: tuple[str, ...] = (),
+    similarity: float | None = None,
+) -> SegmentReport:
+    if unit.max_length is not None and len(text) > unit.max_length:
+        warnings = (*warnings, f"longer than {unit.max_length} characters")
+    match options.review:
+        case "warned":
+            needs_review = bool(warnings)
+        case "all":
+            needs_review = origin != "copy"
+        case "none":
+            needs_review = False
+    return SegmentReport(unit.key, unit.line, unit.source, text, origin, needs_review, warnings, similarity)
+
+
+def _as_translation(segment: SegmentReport) -> UnitTranslation:
+    match segment.origin:
+        case "memory":
+            return UnitTranslation(text=segment.translation, needs_review=segment.needs_review, origin="memory")
+        case "fuzzy_memory":
+            return UnitTranslation(text=segment.translation, needs_review=segment.needs_review, origin="fuzzy_memory")
+        case _:
+            return UnitTranslation(text=segment.translation, needs_review=segment.needs_review)

@@ -1,0 +1,111 @@
+"""Translation of files: which units are translated, by what, and how they are marked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.documents.recognize import open_document
+from dragoman.data.documents.translation_memory import TranslationMemory
+from dragoman.inference.translator import Translator
+from dragoman.runs.translate_file import FileOptions, FileTranslation, read_memory, translate_file
+from tests.unit.data.documents.samples import TMX, XLIFF_1
+from tests.unit.data.documents.test_po import PO
+from tests.unit.inference.test_translator import tokenizer, translator
+
+__all__ = ["tokenizer"]
+pytestmark = pytest.mark.filterwarnings("ignore:.*cut off:dragoman.inference.translation_result.TranslationWarning")
+MENU = """#, fuzzy
+msgid "two dogs"
+msgstr "ein Hund"
+
+msgid "the red dog"
+msgstr "der rote Hund"
+
+msgid "a dog"
+msgstr ""
+
+msgctxt "other"
+msgid "a dog"
+msgstr ""
+
+msgid "…"
+msgstr ""
+"""
+
+
+@pytest.fixture
+def model(tokenizer) -> Translator:
+    return translator(tokenizer)
+
+
+def translated(model: Translator, text: str, name: str = "de.po", **options) -> FileTranslation:
+    return translate_file(model, open_document(text.encode(), name=name, target_language="de"), FileOptions(**options))
+
+
+def test_existing_translations_stay_unless_asked(model: Translator) -> None:
+    origins = {
+        only: [one.source for one in translated(model, MENU, only=only).report.segments]
+        for only in ("untranslated", "needs_review", "all")
+    }
+    assert origins["untranslated"] == ["a dog", "a dog", "…"]
+    assert origins["needs_review"] == ["two dogs", *origins["untranslated"]]
+    assert origins["all"] == ["two dogs", "the red dog", *origins["untranslated"]]
+
+
+def test_equal_texts_are_translated_once(model: Translator) -> None:
+    seen = []
+
+    def progress(results: Iterator, total: int) -> Iterator:
+        seen.append(total)
+        return results
+
+    document = open_document(MENU.encode(), name="de.po")
+    found = translate_file(model, document, FileOptions(only="all"), progress=progress)
+    assert seen == [3]
+    assert found.report.counts["machine"] == 4
+    assert found.report.counts["copied"] == 1
+    expected = model.translate("a dog").text
+    assert found.content.decode().count(f'msgid "a dog"\nmsgstr "{expected}"'.replace('""', '"')) == 2
+
+
+def test_the_memory_comes_before_the_model(model: Translator) -> None:
+    memory = TranslationMemory([("a  dog", "ein Hund"), ("the red dogs", "die roten Hunde")])
+    found = translated(model, MENU, memory=memory, memory_threshold=0.8, only="all")
+    by_source = {one.source: one for one in found.report.segments}
+    assert (by_source["a dog"].origin, by_source["a dog"].needs_review) == ("memory", False)
+    assert (by_source["the red dog"].origin, by_source["the red dog"].needs_review) == ("fuzzy_memory", True)
+    assert by_source["the red dog"].similarity == pytest.approx(2 * 11 / 23)
+    assert '#, fuzzy\nmsgid "the red dog"\nmsgstr "die roten Hunde"' in found.content.decode()
+    assert 'msgid "a dog"\nmsgstr "ein Hund"' in found.content.decode()
+
+
+@pytest.mark.parametrize(("review", "count"), [("all", 2), ("none", 0)])
+def test_review_marks_translations(review: str, count: int, model: Translator) -> None:
+    found = translated(model, MENU, review=review)
+    assert found.report.counts["needs_review"] == count
+    assert found.content.decode().count("#, fuzzy") == count + 1
+
+
+def test_a_limit_of_length_gives_a_warning(model: Translator) -> None:
+    short = XLIFF_1.replace('maxwidth="20"', 'maxwidth="1"')
+    found = translated(model, short.replace('<g id="1">Enter</g>', "two").replace('<x id="2"/>', ""), "a.xlf")
+    assert found.report.segments[0].warnings[-1] == "longer than 1 characters"
+    assert "cut off" in found.report.segments[0].warnings[-2]
+    assert 'state="needs-review-translation"' in found.content.decode()
+
+
+def test_white_space_around_a_text_stays(model: Translator) -> None:
+    text = 'msgid "  two dogs\\n"\nmsgstr ""\n'
+    expected = model.translate("two dogs").text
+    assert translated(model, text).report.segments[0].translation == f"  {expected}\n"
+
+
+def test_memories_are_read_from_several_formats(tmp_path: Path) -> None:
+    (tmp_path / "a.tmx").write_text(TMX, encoding="utf-8")
+    (tmp_path / "b.po").write_text(PO, encoding="utf-8")
+    memory = read_memory([tmp_path / "a.tmx", tmp_path / "b.po"])
+    assert memory.find("Quit").target == "Sair"
+    assert memory.find("Open the file.").target == "Öffnen Sie die Datei."
+    assert memory.find("Open the files.") is None
+    assert memory.find("Open the files.", 0.9).source == "Open the file."
