@@ -153,9 +153,23 @@ def test_every_translation_begins_with_a_prefix(translator, source, capsys):
     assert [line.startswith("eine") for line in found] == [bool(line) for line in LINES]
 
 
+def test_a_glossary_gives_terms(translator, source, tmp_path, capsys):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("two\tMeer\n", encoding="utf-8")
+    assert run("translate", "runs/en-de", "--input", source, "--glossary", terms) == 0
+    found = capsys.readouterr().out.splitlines()
+    assert found == best(translator, glossary={"two": "Meer"})
+    assert ["Meer" in line for line in found] == ["two" in line for line in LINES]
+    assert run("translate", "runs/en-de", "--input", source, "--glossary", terms, "--glossary-mode", "soft") == 0
+    assert capsys.readouterr().out.splitlines() == best(translator, glossary={"two": "Meer"}, glossary_mode="soft")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--glossary", "nowhere.tsv"], "nowhere.tsv"),
+        (["--glossary-mode", "soft"], "--glossary-mode has no effect without --glossary"),
+        (["--glossary", "terms.tsv", "--glossary-languages", "en"], "gives no two languages"),
         (["--n-best", "7"], "--n-best 7 is more than a beam of 5"),
         (["--length-penalty-kind", "none", "--length-penalty", "1"], "has no effect with --length-penalty-kind none"),
         (["--scores", "--format", "jsonl"], "--scores has no effect with --format jsonl"),

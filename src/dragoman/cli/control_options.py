@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dragoman.cli import options
+from dragoman.data.terminology.glossary import Glossary
+from dragoman.data.terminology.glossary_files import read_glossary
+from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.inference.control.prepare_texts import ControlOptions
@@ -14,4 +20,18 @@ def read_control(given: Mapping[str, Any]) -> ControlOptions:
     control: ControlOptions = {}
     if "target_prefix" in given:
         control["target_prefix"] = given["target_prefix"]
+    if "glossary" in given:
+        control["glossary"] = _read_glossary(given["glossary"], given.get("glossary_languages"))
+        control["glossary_mode"] = given.get("glossary_mode", "hard")
+    else:
+        names = ("glossary_languages", "glossary_mode")
+        options.refuse({name: given.get(name) for name in names}, "without --glossary")
     return control
+
+
+def _read_glossary(path: Path, languages: str | None) -> Glossary:
+    """Read a glossary for languages such as `en:de`."""
+    source, colon, target = (languages or "").partition(":")
+    if languages is not None and not (source and colon and target):
+        raise ConfigError(f"--glossary-languages {languages}: gives no two languages. Write them as en:de.")
+    return read_glossary(path, source_language=source or None, target_language=target or None)

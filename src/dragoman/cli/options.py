@@ -86,7 +86,7 @@ LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
 LANGUAGES = ("source_language", "target_language")
 """Languages of a translation."""
-CONTROL = ("target_prefix",)
+CONTROL = ("target_prefix", "glossary", "glossary_languages", "glossary_mode")
 """Options that control the words of translations, which `cli.control_options` reads."""
 FILES = ("file", "file_format", "only", "needs_review", "memory", "memory_threshold", "report")
 """Options of the translation of a file."""
@@ -123,6 +123,19 @@ _SHARED: Mapping[str, Any] = (
     | {
         "target_prefix": Annotated[
             str | None, typer.Option(metavar="TEXT", help="Words that each translation begins with.")
+        ],
+        "glossary": Annotated[
+            Path | None, typer.Option(help="Terms and their translations: a file .tsv, .csv or .tbx (TBX).")
+        ],
+        "glossary_languages": Annotated[
+            str | None, typer.Option(metavar="SOURCE:TARGET", help="Languages in a glossary of several ones: en:de.")
+        ],
+        "glossary_mode": Annotated[
+            Literal["hard", "soft", "annotated"] | None,
+            typer.Option(
+                help="Require the terms, prefer them, or write them into the source for a model that was trained so.",
+                show_default="hard",
+            ),
         ],
     }
     | {

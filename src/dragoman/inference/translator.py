@@ -202,9 +202,10 @@ class Translator:
         search meets them where that is possible within the length limit, and otherwise `Translation.unmet` names
         the words, as does a warning. They need a `beam_size` of 2 or more.
 
-        `glossary` gives terms and their translations: a `Glossary`, or a mapping of source to target phrases. With the
-        `glossary_mode` "hard", the default, they are constraints on the segments that have the terms; with "annotated",
-        the model reads them in its source and must have been trained so (`data.augmentation.terminology`).
+        `glossary` gives terms and their translations: a `Glossary`, a mapping of source to target phrases, or a list
+        with one or none for each text. With the `glossary_mode` "hard", the default, they are constraints on the
+        segments that have the terms; with "soft" they are preferred, and with "annotated" the model reads them in its
+        source, and must have been trained so (`data.augmentation.terminology`).
         """
         call = self._read(texts, config, **options)
         return self._results(call, self._runner.run(call.requests))

@@ -39,6 +39,7 @@ def fold_word(word: str) -> str:
     return "".join(character for character in decomposed if not unicodedata.combining(character))
 
 
+@lru_cache(maxsize=2**18)
 def share_stem(first: str, second: str) -> bool:
     """Return whether two words look like inflections of one word: the same beginning, short endings.
 

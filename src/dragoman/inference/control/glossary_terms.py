@@ -22,6 +22,10 @@ GlossaryMode = Literal["hard", "soft", "annotated"]
 The search meets them (`hard`), prefers translations with them (`soft`), or the model reads them in the source
 (`annotated`) and was trained to use them.
 """
+AnyGlossary = Glossary | Mapping[str, str]
+"""Glossary, or source phrases with their translations."""
+TextGlossaries = AnyGlossary | Sequence[AnyGlossary | None]
+"""Glossary of all texts, or one or none for each text."""
 MAX_TERMS = MAX_CONSTRAINTS - 12
 """Constraints by the terms of a segment; some are left for other constraints."""
 
@@ -32,10 +36,6 @@ class GlossaryControl:
 
     def __init__(self, glossary: Glossary, mode: GlossaryMode, tokenizer: Tokenizer) -> None:
         """Raises ConfigError for the mode `annotated` if the model was not trained with terms."""
-        if mode == "soft":
-            raise ConfigError(
-                "glossary_mode = soft: the search has no preferred phrases yet. Choose hard or annotated."
-            )
         if mode == "annotated" and not has_reserved_symbols(tokenizer.source, TERM_SYMBOLS):
             raise ConfigError(
                 "glossary_mode = annotated: this model was not trained with terms in its sources, as "
@@ -74,7 +74,9 @@ class GlossaryControl:
 
     def _required(self, match: TermMatch[Term]) -> Constraint | None:
         forms = tuple(form for form in required_forms(match) if self._can_write(form))[:MAX_FORMS]
-        return Constraint(forms) if forms else None
+        if not forms:
+            return None
+        return Constraint(forms, kind="preferred" if self.mode == "soft" else "required")
 
 
 @final
@@ -102,7 +104,7 @@ class GlossaryStep:
 
 
 def build_glossary_control(
-    glossary: Glossary | Mapping[str, str] | None, mode: GlossaryMode | None, tokenizer: Tokenizer
+    glossary: AnyGlossary | None, mode: GlossaryMode | None, tokenizer: Tokenizer
 ) -> GlossaryControl | None:
     """Return what applies a glossary, or the glossary of a mapping of source to target phrases; None without one.
 

@@ -1,12 +1,16 @@
 """Preparation of the texts of a call: their steps, prefixes and constraints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypedDict, TypeVar
 
-from dragoman.data.terminology.glossary import Glossary
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
-from dragoman.inference.control.glossary_terms import GlossaryControl, GlossaryMode, build_glossary_control
+from dragoman.inference.control.glossary_terms import (
+    GlossaryControl,
+    GlossaryMode,
+    TextGlossaries,
+    build_glossary_control,
+)
 from dragoman.inference.control.prepared_text import PreparedText, TextStep
 from dragoman.inference.control.text_constraints import Constraint, TextConstraints
 from dragoman.inference.length_batches import text_list
@@ -20,7 +24,7 @@ class ControlOptions(TypedDict, total=False):
 
     target_prefix: str | Sequence[str] | None
     constraints: TextConstraints | None
-    glossary: Glossary | Mapping[str, str] | None
+    glossary: TextGlossaries | None
     glossary_mode: GlossaryMode | None
 
 
@@ -32,6 +36,8 @@ def control_of_part(control: ControlOptions, first: int, count: int) -> ControlO
         part["target_prefix"] = prefixes[first : first + count]
     if constraints and not isinstance(constraints[0], Constraint):
         part["constraints"] = constraints[first : first + count] or None
+    if isinstance(glossary := control.get("glossary"), Sequence):
+        part["glossary"] = glossary[first : first + count]
     return part
 
 
@@ -39,6 +45,8 @@ def check_length(control: ControlOptions, count: int) -> None:
     """Raise DataError where options are for another number of texts than `count`."""
     _read_prefixes(control.get("target_prefix"), count)
     _read_constraints(control.get("constraints"), count)
+    if isinstance(glossary := control.get("glossary"), Sequence):
+        _one_for_each(glossary, count, "glossary")
 
 
 def prepare_texts(
@@ -47,16 +55,16 @@ def prepare_texts(
     *,
     target_prefix: str | Sequence[str] | None = None,
     constraints: TextConstraints | None = None,
-    glossary: Glossary | Mapping[str, str] | None = None,
+    glossary: TextGlossaries | None = None,
     glossary_mode: GlossaryMode | None = None,
 ) -> list[PreparedText]:
     """Return the texts, prepared. Raises DataError unless there are as many prefixes and constraints as texts."""
     prefixes = _read_prefixes(target_prefix, len(texts))
     needed = _read_constraints(constraints, len(texts))
-    terms = build_glossary_control(glossary, glossary_mode, tokenizer)
+    terms = _read_glossaries(glossary, glossary_mode, tokenizer, len(texts))
     return [
-        PreparedText(text, _steps(text, terms), prefix.strip(), tuple(own))
-        for text, prefix, own in zip(texts, prefixes, needed, strict=True)
+        PreparedText(text, _steps(text, own_terms), prefix.strip(), tuple(own))
+        for text, prefix, own, own_terms in zip(texts, prefixes, needed, terms, strict=True)
     ]
 
 
@@ -79,6 +87,16 @@ def _read_prefixes(given: str | Sequence[str] | None, count: int) -> list[str]:
     if given is None or isinstance(given, str):
         return [given or ""] * count
     return _one_for_each(text_list(given, name="target_prefix"), count, "target_prefix")
+
+
+def _read_glossaries(
+    given: TextGlossaries | None, mode: GlossaryMode | None, tokenizer: Tokenizer, count: int
+) -> list[GlossaryControl | None]:
+    """Return what applies the glossary of each text."""
+    if not isinstance(given, Sequence):
+        return [build_glossary_control(given, mode, tokenizer)] * count
+    each = _one_for_each(given, count, "glossary")
+    return [None if one is None else build_glossary_control(one, mode, tokenizer) for one in each]
 
 
 def _read_constraints(given: TextConstraints | None, count: int) -> list[Sequence[Constraint]]:

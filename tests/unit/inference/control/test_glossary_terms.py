@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
-from dragoman import Glossary, Term, load
+from dragoman import Constraint, Glossary, Term, load
 from dragoman.data.terminology.target_forms import check_terms, required_forms
 from dragoman.data.tokenizers.reserved_symbols import TERM_SYMBOLS, add_reserved_symbols
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError
 from dragoman.inference import TranslationWarning, Translator
 from dragoman.inference.control.glossary_terms import MAX_TERMS, GlossaryControl
 from tests.untrained_runs import finished_run
@@ -54,6 +54,15 @@ def test_untranslated_and_forbidden_terms(translator: Translator) -> None:
     assert unwanted not in words(text)
     everywhere = Glossary((Term((), forbidden=(unwanted,)),))
     assert unwanted not in words(translator.translate("Other text", glossary=everywhere).text)
+
+
+def test_soft_terms_are_preferred(translator: Translator) -> None:
+    free = translator.translate(SOURCE)
+    found = translator.translate(SOURCE, glossary={"sea": "Meer"}, glossary_mode="soft")
+    assert found[0].unmet == ()
+    assert found.score <= free.score  # of the words alone, without bonus
+    constraint = Constraint(("Meer",), kind="preferred")
+    assert found.text == translator.translate(SOURCE, constraints=[constraint]).text
 
 
 def test_texts_without_terms_are_as_before(translator: Translator) -> None:
@@ -117,3 +126,16 @@ def test_terms_of_a_translation_are_checked() -> None:
     glossary = Glossary((Term(("dog",), ("Hund", "Hunde")), Term(("sea",), ("Meer",), ("See",)), Term(("Mac",))))
     checks = check_terms(glossary, "dogs at the sea with a Mac", "Die hunde am Meer, der See, mit einem Rechner")
     assert [(one.match.text, one.is_met) for one in checks] == [("dogs", True), ("sea", False), ("Mac", False)]
+
+
+def test_each_text_has_its_own_glossary(translator: Translator) -> None:
+    texts = [SOURCE] * 3
+    found = translator.translate(texts, glossary=[{"sea": "Katze"}, None, Glossary.from_pairs({"dog": "Hunde"})])
+    assert "Katze" in words(found[0].text)
+    assert found[1].text == translator.translate(SOURCE).text
+    assert found[2].text == translator.translate(SOURCE, glossary={"dog": "Hunde"}).text
+    assert [
+        one.text for one in translator.translate_stream(texts, glossary=[{"sea": "Katze"}, None, {"dog": "Hunde"}])
+    ] == [one.text for one in found]
+    with pytest.raises(DataError, match="3 texts but 1 of `glossary`"):
+        translator.translate(texts, glossary=[None])
