@@ -43,6 +43,7 @@ SUMMARIES: Final = {
     "answer": "Answer questions with a part of the given text.",
     "score": "Print the log-probability of given translations, or the perplexity of a text.",
     "evaluate": "Score translations, or a run on a test set, against references.",
+    "calibrate": "Measure what the confidence of a translator is worth, on held-out pairs.",
     "compare": "Compare systems with paired significance tests, or runs in one table.",
     "analyse": "Analyze the errors of systems on a test set in an HTML report.",
     "inspect": "Show attention, alignments and the beam for a text in an HTML report.",

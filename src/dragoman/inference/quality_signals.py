@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.evaluation.translation_checks import CheckKind, TranslationIssue, check_translation
+from dragoman.evaluation.quality_profile import QualityProfile
+from dragoman.evaluation.translation_checks import NO_STATISTICS, CheckKind, TranslationIssue, check_translation
 
 
 @final
@@ -15,8 +16,10 @@ class QualitySignals:
     """What tells a person where to look: the confidence of a model, and warnings."""
 
     confidence: float
-    """Geometric mean of the probabilities of the tokens that the model chose, from 0 to 1."""
+    """Mean probability of the tokens that the model chose, from 0 to 1."""
     warnings: tuple[TranslationIssue, ...] = ()
+    expected_chrf: float | None = None
+    """Mean sentence chrF, from 0 to 100, of translations with this confidence; None without a calibration."""
 
     @property
     def kinds(self) -> frozenset[CheckKind]:
@@ -27,6 +30,7 @@ class QualitySignals:
         """Return the object `quality` in the records of `dragoman translate --format jsonl`."""
         return {
             "confidence": self.confidence,
+            **({} if self.expected_chrf is None else {"expected_chrf": self.expected_chrf}),
             "warnings": [{"kind": one.kind, "message": one.message} for one in self.warnings],
         }
 
@@ -38,22 +42,29 @@ class ModelTexts:
 
     source: str
     output: str
+    profile: QualityProfile | None = None
+    """Profile of the model, where it was calibrated."""
 
 
 def quality_signals(texts: ModelTexts, hypothesis: Hypothesis, *, unmet: Sequence[str] = ()) -> QualitySignals:
     """Return the signals of a translation; `unmet` names the words of constraints that it does not meet."""
-    warnings = list(check_translation(texts.source, texts.output))
+    profile = texts.profile
+    warnings = list(check_translation(texts.source, texts.output, profile.statistics if profile else NO_STATISTICS))
     if not hypothesis.finished:
         warnings.append(TranslationIssue("cut_off", "The length limit cut the translation off."))
     warnings += [
         TranslationIssue("unmet", f"The translation does not meet the constraint on “{one}”.") for one in unmet
     ]
-    return QualitySignals(mean_probability(hypothesis.token_log_probs), tuple(warnings))
+    confidence = mean_probability(hypothesis.token_log_probs)
+    return QualitySignals(confidence, tuple(warnings), profile.curve(confidence) if profile else None)
 
 
 def mean_probability(log_probs: Sequence[float]) -> float:
-    """Return the geometric mean of the probabilities of tokens. Those that a search forces have log-probabilities of 0,
-    and are left out.
+    """Return the mean of the probabilities of tokens. Those that a search forces have log-probabilities of 0, and are
+    left out.
+
+    It predicts the quality of a sentence better than the mean log-probability (`TP` of Fomicheva et al., 2020,
+    Unsupervised Quality Estimation for Neural Machine Translation), the minimum, and their combinations.
     """
     chosen = [one for one in log_probs if one]
-    return math.exp(sum(chosen) / len(chosen)) if chosen else 1.0
+    return sum(map(math.exp, chosen)) / len(chosen) if chosen else 1.0

@@ -22,6 +22,7 @@ from dragoman.decoding.config import (
 from dragoman.decoding.constraints import PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis, without_forced
 from dragoman.errors import DataError, one_warning_per_problem, warn
+from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
@@ -144,6 +145,8 @@ class Translator:
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
         self.config = config
+        self.quality_profile: QualityProfile | None = None
+        """Calibration of the confidence, and statistics by which translations are checked; None where unknown."""
         self.backend = as_backend(model, tokenizer=tokenizer, device=device)
         self.device = self.backend.device
         self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens)
@@ -480,7 +483,7 @@ class Translator:
         ]
         whole = join_translations(joined, config, join_texts=layout.fill)
         read = line.text.text
-        texts = (replace(one, model_texts=ModelTexts(read, one.text)) for one in whole)
+        texts = (replace(one, model_texts=ModelTexts(read, one.text, self.quality_profile)) for one in whole)
         result = TranslationResult(map(line.text.restore, texts))
         best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
         if best.unmet:

@@ -56,7 +56,7 @@ def evaluate(
     options are those of `Translator.translate`, such as `beam_size`. Raises ConfigError if a metric is unknown or there
     is no test set, RunError if the run is no translator, DataError if the numbers of texts differ.
     """
-    sources, references = _read_test_set(source, reference, pairs)
+    sources, references = read_test_set(source, reference, pairs)
     configs = [_parse_metric(one) for one in ([metrics] if isinstance(metrics, str | Config) else metrics)]
     if not configs:
         raise ConfigError("metrics is empty. Name at least one, such as bleu.")
@@ -74,9 +74,10 @@ def _parse_metric(name: MetricName | Metric) -> Metric:
         raise ConfigError(f"metrics: {name!r} is not a metric. Choose among {known}.") from error
 
 
-def _read_test_set(
+def read_test_set(
     source: str | Path | Iterable[str] | None, reference: str | Path | Iterable[str] | None, pairs: str | Path | None
 ) -> tuple[list[str], list[str]]:
+    """Return the sources and references of a test set, in one file or two. Raises ConfigError without one."""
     if pairs is not None:
         if source is not None or reference is not None:
             raise ConfigError("pairs contains sources and references. Leave source and reference out.")

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -13,17 +13,20 @@ from pydantic import ValidationError
 
 from dragoman import runs
 from dragoman.atomic_files import make_folder, try_lock, write_atomically
-from dragoman.checksums import check_json, is_sealed, seal
+from dragoman.checksums import check_json, is_sealed, seal, to_checked_json
 from dragoman.config_errors import describe_rule
 from dragoman.config_trees import Tree
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.data.tokenizers.tokenizer_pair import MAX_FILE
 from dragoman.errors import ConfigError, RunError, quote, shorten, shorten_text, suggest_path
+from dragoman.evaluation.quality_profile import ConfidenceCurve, QualityProfile
+from dragoman.evaluation.translation_checks import TextStatistics
 from dragoman.runs.record_schemas import (
     ConfigRecord,
     EnvironmentRecord,
     ExportRecord,
     OriginRecord,
+    QualityRecord,
     Record,
     ScoresRecord,
 )
@@ -70,6 +73,7 @@ class RunFolder:
     metrics = _Member("metrics.jsonl")
     environment = _Member("environment.json")
     scores = _Member("scores.json")
+    quality = _Member("quality.json")
     export = _Member("export.json")
     origin = _Member("origin.json")
     shortlist = _Member("shortlist.safetensors")
@@ -299,6 +303,24 @@ class RunFolder:
 
     def read_scores(self) -> dict[str, Any]:
         return _read_record(self.scores, ScoresRecord)
+
+    def read_quality(self) -> QualityProfile | None:
+        """Return the profile of the translations of a calibrated model."""
+        if not (tree := _read_record(self.quality, QualityRecord)):
+            return None
+        record = QualityRecord.model_validate(tree)
+        statistics = record.statistics
+        return QualityProfile(
+            ConfidenceCurve(tuple(record.curve.confidences), tuple(record.curve.scores)),
+            TextStatistics(
+                statistics.mean_log_ratio, statistics.max_deviation, tuple(statistics.scripts), statistics.copies
+            ),
+            record.pairs,
+        )
+
+    def write_quality(self, profile: QualityProfile) -> None:
+        """Write the profile of a calibrated model."""
+        write_atomically(self.quality, to_checked_json(asdict(profile)))
 
 
 def scoring_command(task: str, run: str | Path) -> str | None:

@@ -142,6 +142,8 @@ def load(
         model = load_cpu_backend(folder, device=device, compute_type=compute_type, batch_tokens=batch_tokens)
     if model is None:
         model = load_torch_model(path, device=device, batch_tokens=batch_tokens)
+    if isinstance(model, Translator) and not ensemble:
+        model.quality_profile = folder.read_quality()
     if not shortlist:
         return model
     if not isinstance(model, Translator):
@@ -254,13 +256,15 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
         raise DataError("The shortlist belongs to another vocabulary. Export the model with it again.")
     backend = copy(translator.backend)
     backend.shortlist = shortlist
-    return Translator(
+    restricted = Translator(
         backend,
         sides,
         batch_tokens=translator.batch_tokens,
         max_segment_length=translator.max_segment_length,
         config=translator.config,
     )
+    restricted.quality_profile = translator.quality_profile
+    return restricted
 
 
 def load_cpu_backend(

@@ -3,9 +3,9 @@
 The files may be damaged or made by someone else, so their readers rely on these types only. Other keys are kept.
 """
 
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, model_validator
 
 
 class Record(BaseModel):
@@ -74,6 +74,36 @@ class OriginRecord(Record):
     documents: dict[str, Any]
     number_formats: dict[str, str]
     self_check: dict[str, Any]
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Percentage = Annotated[float, Field(ge=0, le=100)]
+
+
+class _Curve(Record):
+    confidences: list[Share] = Field(min_length=1, max_length=1000)
+    scores: list[Percentage]
+
+    @model_validator(mode="after")
+    def _check_points(self) -> Self:
+        if len(self.scores) != len(self.confidences) or sorted(self.confidences) != self.confidences:
+            raise ValueError("needs a score for each confidence, which increase")
+        return self
+
+
+class _Statistics(Record):
+    mean_log_ratio: float
+    max_deviation: NonNegativeFloat
+    scripts: list[str]
+    copies: bool
+
+
+class QualityRecord(Record):
+    """Schema of quality.json, the profile of a model by which its translations are checked."""
+
+    pairs: NonNegativeInt
+    curve: _Curve
+    statistics: _Statistics
 
 
 class _Model(Record):

@@ -311,6 +311,14 @@ CASES = {
     "prune translator --source empty.txt --target empty.txt --out new": ("empty.txt",),
     "prune lm --source train.en --target train.de --out new": ("dragoman generate lm",),
     "prune translator --source train.en --target train.de --out new --pairs 0": ("--pairs 0",),
+    # calibrate
+    "calibrate translator": ("source and reference", "pairs"),
+    "calibrate translator --source train.en": ("source and reference", "pairs"),
+    "calibrate translator --source missing.en --reference train.de": ("missing.en",),
+    "calibrate translator --source short.en --reference short.en": ("100",),
+    "calibrate translator --source train.en --reference train.de --beam-size 0": ("--beam-size 0",),
+    "calibrate lm --source train.en --reference train.de": ("dragoman generate lm",),
+    "calibrate nowhere --source train.en --reference train.de": ("nowhere",),
     # export
     "import folder": ("--output-dir",),
     "import nowhere --out new": ("nowhere", "does not exist"),

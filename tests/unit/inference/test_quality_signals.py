@@ -24,7 +24,7 @@ def hypothesis(*log_probs: float, finished: bool = True) -> Hypothesis:
 
 
 def test_confidence_is_the_mean_probability_of_free_tokens():
-    assert mean_probability([math.log(0.5), math.log(0.125)]) == pytest.approx(0.25)
+    assert mean_probability([math.log(0.5), math.log(0.125)]) == pytest.approx(0.3125)
     assert mean_probability([0.0, 0.0, math.log(0.5)]) == pytest.approx(0.5)
     assert mean_probability([]) == mean_probability([0.0]) == 1.0
 
@@ -45,7 +45,7 @@ def test_translations_have_their_signals(translator: Translator):
         for one in result:
             assert one.model_texts == ModelTexts(source, one.text)
             free = one.hypothesis.token_log_probs
-            assert one.quality.confidence == pytest.approx(math.exp(sum(free) / len(free)))
+            assert one.quality.confidence == pytest.approx(sum(map(math.exp, free)) / len(free))
             assert ("cut_off" in one.quality.kinds) == one.truncated
             assert json.loads(json.dumps(one.to_dict()))["quality"] == one.quality.to_dict()
 

@@ -66,7 +66,8 @@ class QualityWarning(BaseModel):
 class QualityRecord(BaseModel):
     """Quality signals of a translation."""
 
-    confidence: float = Field(description="geometric mean of the probabilities of the tokens")
+    confidence: float = Field(description="mean probability of the tokens")
+    expected_chrf: float | None = Field(default=None, description="of translations with this confidence; 0 to 100")
     warnings: list[QualityWarning]
 
 
