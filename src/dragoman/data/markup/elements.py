@@ -1,0 +1,93 @@
+"""Elements of a fragment: its tags in pairs, whatever order they stand in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from dragoman.data.markup.tags import MarkupRules, Tag, TagKind, decode_text, has_text, read_tags
+from dragoman.errors import DataError
+
+MAX_DEPTH = 256
+"""Elements inside of each other."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tag or text of a fragment. Tags without a partner are empty tags."""
+
+    kind: TagKind | None
+    """None of a text."""
+    source: str
+    text: str = ""
+    """Of a text, or of an element that is not translated, without character references."""
+    partner: int = -1
+    """Index of the other tag of the element."""
+    is_lone: bool = False
+    """Whether this is a start or end tag without a partner."""
+
+
+def pair_tags(fragment: str, rules: MarkupRules) -> tuple[list[Part], list[str]]:
+    """Return the parts of a fragment, and a message for each tag without a partner.
+
+    Elements without text, and those that are not translated, are one part. Raises DataError on elements that are
+    nested too deep.
+    """
+    pieces = list(read_tags(fragment, rules.markup))
+    partners, problems = _find_partners(pieces)
+    parts: list[Part] = []
+    numbers: dict[int, int] = {}
+    place = 0
+    while place < len(pieces):
+        piece, partner = pieces[place], partners.get(place, -1)
+        if isinstance(piece, str):
+            parts.append(Part(None, piece, decode_text(piece, rules.markup)))
+        elif piece.kind == "start" and partner >= 0 and _is_one_part(piece, pieces[place + 1 : partner], rules):
+            inside = pieces[place + 1 : partner]
+            text = "".join(one for one in inside if isinstance(one, str))
+            source = "".join(one if isinstance(one, str) else one.source for one in pieces[place : partner + 1])
+            parts.append(Part("empty", source, decode_text(text, rules.markup).strip()))
+            place = partner
+        elif piece.kind in ("start", "end") and partner < 0:
+            parts.append(Part("empty", piece.source, is_lone=True))
+        else:
+            numbers[place] = len(parts)
+            parts.append(Part(piece.kind, piece.source, partner=partner))
+        place += 1
+    numbered = [part if part.partner < 0 else replace(part, partner=numbers[part.partner]) for part in parts]
+    return numbered, problems
+
+
+def check_depth(depth: int) -> None:
+    """Raise DataError where elements are nested too deep."""
+    if depth > MAX_DEPTH:
+        raise DataError(f"The markup has more than {MAX_DEPTH} elements inside of each other. Flatten it.")
+
+
+def _find_partners(pieces: Sequence[Tag | str]) -> tuple[dict[int, int], list[str]]:
+    """Return the indices of start and end tags of elements; an end tag ends the elements inside of its own."""
+    partners: dict[int, int] = {}
+    problems: list[str] = []
+    opened: list[tuple[int, str]] = []
+    for place, piece in enumerate(pieces):
+        if isinstance(piece, str) or piece.kind not in ("start", "end"):
+            continue
+        if piece.kind == "start":
+            opened.append((place, piece.name))
+            check_depth(len(opened))
+            continue
+        depth = next((n for n in reversed(range(len(opened))) if opened[n][1] == piece.name), -1)
+        if depth < 0:
+            problems.append(f"{piece.source:.60} ends no element")
+            continue
+        problems += [f"<{name}> has no end tag" for _, name in opened[depth + 1 :]]
+        start = opened[depth][0]
+        partners[start], partners[place] = place, start
+        del opened[depth:]
+    return partners, problems + [f"<{name}> has no end tag" for _, name in opened]
+
+
+def _is_one_part(start: Tag, inside: Sequence[Tag | str], rules: MarkupRules) -> bool:
+    return rules.is_ignored(start.name, start.source) or not any(
+        isinstance(one, str) and has_text(one) for one in inside
+    )

@@ -1,0 +1,154 @@
+"""Inline markup of a text: tags are taken out, so that a model reads words only, and placed in the translation.
+
+Bergamot's engine copies the tags of each source word to the words aligned to it, so that an element may become several.
+Here each element stays one span, since the elements of XLIFF may not be repeated: the span of the translation that the
+weights of the alignment support most, inside of the span of its parent.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from dragoman.data.markup.elements import Part, pair_tags
+from dragoman.data.markup.fill_tags import Filler
+from dragoman.data.markup.inline_items import Item, Sides
+from dragoman.data.markup.place_items import Placer
+from dragoman.data.markup.tags import MarkupRules, encode_text
+from dragoman.data.markup.token_alignment import TokenAlignment, find_atoms
+
+_MAX_KEPT_TEXT = 80
+"""Characters of the text of an untranslated element that the model reads, so that its place is aligned."""
+
+_BLANK = r"(?:\s|&nbsp;|&#160;|&#x0*a0;)*"
+_SPACE_BEFORE, _SPACE_AFTER = re.compile(rf"\A{_BLANK}", re.I), re.compile(rf"{_BLANK}\Z", re.I)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PlacedText:
+    """Translation with its tags."""
+
+    content: str
+    unplaced: tuple[str, ...]
+    """Start tags of elements that no word of the translation is aligned to: their places are guesses."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InlineText:
+    """Text without its tags."""
+
+    text: str
+    """Text for a model, without character references."""
+    problems: tuple[str, ...]
+    """Tags without a partner, which are placed one by one."""
+    fragment: str
+    begin: str
+    """Markup before the text, and around it."""
+    end: str
+    items: tuple[Item, ...]
+
+    def place(self, translation: str, alignment: TokenAlignment) -> PlacedText:
+        """Return the translation with all tags, each element as one span and nested as in the source.
+
+        The translation has no tags and no character references. A translation that equals the text has the fragment,
+        byte for byte.
+        """
+        if translation == self.text:
+            return PlacedText(self.fragment, ())
+        if not self.items:
+            return PlacedText(f"{self.begin}{encode_text(translation)}{self.end}", ())
+        source = find_atoms(self.text, cuts=[cut for item in self.items for cut in item.cuts])
+        target = find_atoms(translation)
+        placer = Placer(self.text, translation, source, target, alignment.of_atoms(source, target))
+        placed = placer.place(self.items)
+        content = Filler(translation, target).fill(placed)
+        return PlacedText(f"{self.begin}{content}{self.end}", tuple(placer.unplaced))
+
+
+def parse_inline(fragment: str, rules: MarkupRules) -> InlineText:
+    """Take the tags out of a fragment, which may be malformed. Raises DataError on elements nested too deep."""
+    parts, problems = pair_tags(fragment, rules)
+    first, last = _inner_parts(parts)
+    outer = ["".join(part.source for part in some) for some in (parts[:first], parts[last:])]
+    if first < last and parts[first].kind is None:
+        outer[0] += _space(_SPACE_BEFORE, parts[first].source)
+    if first < last and parts[last - 1].kind is None:
+        outer[1] = _space(_SPACE_AFTER, parts[last - 1].source) + outer[1]
+    reader = _Reader(parts)
+    items = reader.read(first, last)
+    return InlineText(reader.text.rstrip(), tuple(problems), fragment, outer[0], outer[1], items)
+
+
+def _space(pattern: re.Pattern[str], source: str) -> str:
+    found = pattern.search(source)
+    return found[0] if found else ""
+
+
+def _inner_parts(parts: Sequence[Part]) -> tuple[int, int]:
+    """Return the parts without white space, empty tags and elements that surround all of the text."""
+    words = [place for place, part in enumerate(parts) if part.text.strip()]
+    if not words:
+        return len(parts), len(parts)
+    first, last = words[0], words[-1] + 1
+    starts = next(
+        (n for n in range(first) if parts[n].kind == "start" and parts[n].partner < last),
+        first,
+    )
+    ends = next(
+        (n + 1 for n in reversed(range(last, len(parts))) if parts[n].kind == "end" and parts[n].partner >= first), last
+    )
+    return starts, ends
+
+
+class _Reader:
+    """Collects the text and the items of the parts of a fragment."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self.text = ""
+        self._next_characters = [""] * (len(parts) + 1)
+        """First character of the text at or after each part."""
+        for place in reversed(range(len(parts))):
+            self._next_characters[place] = parts[place].text[:1] or self._next_characters[place + 1]
+
+    def read(self, first: int, last: int) -> tuple[Item, ...]:
+        """Return the items of these parts, which are whole elements."""
+        items = []
+        place = first
+        while place < last:
+            part = self._parts[place]
+            if part.kind is None:
+                # White space on both sides of a tag is one space.
+                at_start = not self.text or self.text[-1].isspace()
+                self.text += part.text.lstrip() if at_start else part.text
+            elif part.kind == "start":
+                begin, number = len(self.text), place
+                children = self.read(place + 1, part.partner)
+                place = part.partner
+                closing = self._parts[place]
+                sides = (self._sides(number), self._sides(place))
+                items.append(Item(number, begin, len(self.text), part.source, closing.source, sides, children))
+            else:
+                items.append(self._empty(place, part))
+            place += 1
+        return tuple(items)
+
+    def _empty(self, place: int, part: Part) -> Item:
+        sides = self._sides(place)
+        begin = end = len(self.text)
+        is_visible = part.kind == "empty" and not part.is_lone
+        if part.text and len(part.text) <= _MAX_KEPT_TEXT:
+            self.text += part.text
+            end = len(self.text)
+        elif is_visible and self.text[-1:].isalnum() and self._next_characters[place + 1].isalnum():
+            self.text += " "  # a line break or an image separates words
+        return Item(place, begin, end, part.source, None, (sides, sides), (), part.text, is_visible)
+
+    def _sides(self, place: int) -> Sides:
+        """Return whether white space stands before and after a tag; None where another tag or punctuation does."""
+        before = self._parts[place - 1].text[-1:] if place > 0 else ""
+        after = self._parts[place + 1].text[:1] if place + 1 < len(self._parts) else ""
+        left, right = (one.isspace() if one.isalnum() or one.isspace() else None for one in (before, after))
+        return Sides(left, right)
