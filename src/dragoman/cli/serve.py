@@ -24,6 +24,10 @@ def serve(
     config: Annotated[Path | None, typer.Option(help="YAML file of settings.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.", show_default="8000")] = None,
+    glossary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PAIR=FILE", help="Terms that always apply, as in en-de=FILE (repeatable)."),
+    ] = None,
     api_keys: Annotated[Path | None, typer.Option(help="File of the keys that clients must give.")] = None,
     add_key: Annotated[str | None, typer.Option(metavar="NAME", help="Make a key, print it, and end.")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="Override a setting (repeatable).")] = None,
@@ -50,6 +54,7 @@ def serve(
         "port": port,
         "api_keys": None if api_keys is None else str(api_keys),
         "models": models or None,
+        "glossaries": glossary or None,
     }
     settings = read_settings(
         config, {name: value for name, value in given.items() if value is not None}, assignments or []

@@ -5,6 +5,7 @@ from ipaddress import ip_network
 from pydantic import Field, field_validator
 
 from dragoman.config import Config
+from dragoman.inference.control.glossary_terms import GlossaryMode
 from dragoman.runs.load import RequestedComputeType
 
 KIB, MIB = 1024, 1024**2
@@ -23,6 +24,15 @@ class ModelConfig(Config):
     target_language: str | None = Field(
         default=None, description="language code of the target, for a model of one pair"
     )
+
+
+class GlossaryConfig(Config):
+    """A glossary that every translation of a language pair applies."""
+
+    path: str = Field(min_length=1, description="file of terms: TSV, CSV or TBX")
+    source_language: str = Field(description="language code of the source")
+    target_language: str = Field(description="language code of the target")
+    mode: GlossaryMode = Field(default="hard", description="how terms are applied: `hard`, `soft` or `annotated`")
 
 
 class LimitsConfig(Config):
@@ -45,6 +55,7 @@ class LimitsConfig(Config):
         default=1000, ge=0, description="glossaries that one key stores, or all clients without keys; 0: none"
     )
     max_glossary_entries: int = Field(default=100_000, ge=1, description="entries of all these glossaries together")
+    max_terms: int = Field(default=10_000, ge=0, description="terms of the glossary in a request")
     max_body: int = Field(default=2 * MIB, ge=KIB, description="bytes of the body of a request without a file")
     max_file: int = Field(default=20 * MIB, ge=KIB, description="bytes of a file to translate")
     body_timeout: float = Field(
@@ -61,6 +72,7 @@ class ServerConfig(Config):
     host: str = Field(default="127.0.0.1", description="address to listen on; 0.0.0.0: all addresses of this machine")
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen on; 0: any free port")
     models: tuple[ModelConfig, ...] = Field(default=(), description="models to serve")
+    glossaries: tuple[GlossaryConfig, ...] = Field(default=(), description="glossaries that always apply")
     api_keys: str | None = Field(
         default=None, description="file of the keys that clients must give; default: no key is needed"
     )

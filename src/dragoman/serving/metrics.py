@@ -39,6 +39,10 @@ class Metrics:
         self._characters_in = self._counter("prompt_characters", "Characters of answered requests")
         self._characters_out = self._counter("generation_characters", "Characters of their answers")
         self._success = self._counter("request_success", "Requests answered")
+        self._terms = self._counter("terms", "Terms of glossaries in translated texts")
+        self._unmet = self._counter(
+            "unmet_constraints", "Words that translations should have and lack, or have and should not"
+        )
         self._latency = Histogram(
             f"{PREFIX}e2e_request_latency_seconds",
             "Time to answer a request",
@@ -62,6 +66,11 @@ class Metrics:
             self._latency.labels(model_name, interface).observe(time.monotonic() - begin)
 
         yield observed
+
+    def count_control(self, model_name: str, interface: str, *, terms: int, unmet: int) -> None:
+        """Count the terms of a text, and the words that its translation lacks."""
+        self._terms.labels(model_name, interface).inc(terms)
+        self._unmet.labels(model_name, interface).inc(unmet)
 
     def count_response(self, interface: str, status: int) -> None:
         """Count a response of an interface."""

@@ -30,7 +30,8 @@ def read_settings(
 ) -> ServerConfig:
     """Return the settings: those of a file, overridden by the environment, by options and by `--set` assignments.
 
-    `models` in options are texts such as `en-de=RUN`. Raises ConfigError, which names the source of a wrong value.
+    `models` and `glossaries` in options are texts such as `en-de=RUN` and `en-de=FILE`. Raises ConfigError, which names
+    the source of a wrong value.
     """
     tree = _read_yaml(_FILE.read_text(file), str(file)) if file is not None else {}
     if not isinstance(tree, Mapping):
@@ -59,12 +60,13 @@ def find_demo_models(folder: Path = Path("runs")) -> tuple[ModelConfig, ...]:
 
 
 def _complete(tree: Mapping[str, Any]) -> Tree:
-    """Return settings in which a model given as a text is a group."""
-    models = tree.get("models")
-    given = [models] if isinstance(models, str) else models
-    if not isinstance(given, Sequence):
-        return dict(tree)
-    return {**tree, "models": [model_settings(one) if isinstance(one, str) else one for one in given]}
+    """Return settings in which models and glossaries given as texts are groups."""
+    completed = dict(tree)
+    for name, read in (("models", model_settings), ("glossaries", glossary_settings)):
+        given = [tree[name]] if isinstance(tree.get(name), str) else tree.get(name)
+        if isinstance(given, Sequence):
+            completed[name] = [read(one) if isinstance(one, str) else one for one in given]
+    return completed
 
 
 def model_settings(text: str) -> Tree:
@@ -75,6 +77,15 @@ def model_settings(text: str) -> Tree:
     pair = _PAIR.fullmatch(match["name"])
     languages = {} if pair is None else {"source_language": pair["source"], "target_language": pair["target"]}
     return {"name": match["name"], "path": match["path"], **languages}
+
+
+def glossary_settings(text: str) -> Tree:
+    """Return the settings of a glossary given as `PAIR=FILE`. Raises ConfigError for another text."""
+    match = _NAMED.fullmatch(text)
+    pair = None if match is None else _PAIR.fullmatch(match["name"])
+    if match is None or pair is None:
+        raise ConfigError(f"{text!r:.80} does not name a language pair. Give a glossary as en-de=FILE.")
+    return {"path": match["path"], "source_language": pair["source"], "target_language": pair["target"]}
 
 
 def _from_environment(environment: Mapping[str, str]) -> Tree:

@@ -22,6 +22,7 @@ from dragoman.serving.served_models import ModelStore
 from dragoman.serving.translation.documents import DocumentJob, DocumentStore, read_document
 from dragoman.serving.translation.explanations import Explainer
 from dragoman.serving.translation.service import TranslatedText, TranslationRequest, TranslationService
+from dragoman.serving.translation.terms import read_glossaries
 
 
 @final
@@ -48,7 +49,7 @@ class Server:
         self.glossaries = GlossaryStore(
             config.limits, folder=None if config.glossary_folder is None else Path(config.glossary_folder)
         )
-        self._translation = TranslationService(self.store)
+        self._translation = TranslationService(self.store, read_glossaries(config.glossaries, self.store))
         self._explainer = Explainer()
         self.detect = self._translation.detect
         self.is_ready = False
@@ -116,6 +117,8 @@ class Server:
         with self.work(client, request.texts, request.n_best, request.options.get("beam_size")) as answer_with:
             found = await self._translation.translate(request)
             answer_with(found[0].model_name if found else "", (one.text for one in found))
+            for one in found:
+                self.metrics.count_control(one.model_name, client.interface, terms=len(one.terms), unmet=len(one.unmet))
             return found
 
     async def alternatives(self, request: TranslationRequest, client: Client, *, count: int) -> list[Alternative]:

@@ -50,6 +50,11 @@ class StoredGlossary(_Record):
     identifier: str = Field(default_factory=lambda: str(uuid.uuid4()))
     created: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
 
+    @property
+    def pairs(self) -> list[LanguagePair]:
+        """Language pairs of the dictionaries."""
+        return [one.pair for one in self.dictionaries]
+
     def get(self, pair: LanguagePair) -> GlossaryDictionary:
         """Return the dictionary of a language pair. Raises RequestError with status 404 if there is none."""
         found = next((one for one in self.dictionaries if one.pair == pair), None)
@@ -59,10 +64,9 @@ class StoredGlossary(_Record):
 
     def with_dictionary(self, given: GlossaryDictionary, *, merge: bool) -> Self:
         """Return a glossary in which a dictionary is added, or replaced; with `merge`, other entries of it stay."""
-        pairs = [one.pair for one in self.dictionaries]
-        if given.pair not in pairs:
+        if given.pair not in self.pairs:
             return self.model_copy(update={"dictionaries": (*self.dictionaries, given)})
-        place = pairs.index(given.pair)
+        place = self.pairs.index(given.pair)
         if merge:
             entries = {**dict(self.dictionaries[place].entries), **dict(given.entries)}
             given = given.model_copy(update={"entries": tuple(entries.items())})

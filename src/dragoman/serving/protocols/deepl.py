@@ -1,6 +1,6 @@
 """The interface of DeepL, version 2: https://developers.deepl.com/api-reference.
 
-Parameters without effect here, such as glossaries, are refused.
+Parameters without effect here, such as style rules, are refused.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from fastapi import Request, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
+from dragoman.serving.access.admission import Client
+from dragoman.serving.glossaries.applied_glossaries import apply_dictionaries
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.http.requests import (
     attachment,
@@ -19,23 +21,25 @@ from dragoman.serving.http.requests import (
     upload_schema,
 )
 from dragoman.serving.protocols.deepl_messages import ClientDep, deepl_router
-from dragoman.serving.server import ServerDep
+from dragoman.serving.server import Server, ServerDep
 from dragoman.serving.translation.languages import language_name
 from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest
+from dragoman.serving.translation.terms import AppliedGlossary
 
 UNLIMITED = 1_000_000_000_000
 """Character limit where there is none."""
 _REFUSED = {
     "context": "context",
-    "glossary_id": "glossaries",
-    "glossary_ids": "glossaries",
     "style_id": "style rules",
     "translation_memory_id": "translation memories",
     "custom_instructions": "custom instructions",
     "non_splitting_tags": "non_splitting_tags: a text is split at every tag",
 }
 """Parameters that are refused where they are not empty, and what they ask for."""
-_BEAM_SIZES = {"latency_optimized": 1, "prefer_quality_optimized": None, "quality_optimized": None}
+MAX_GLOSSARIES = 5
+"""Glossaries of a request."""
+_GLOSSARY = "glossary of the language pair; `source_lang` is required with it"
+_GLOSSARIES = "glossaries of the language pair, the first of which precede; `source_lang` is required with them"
 
 
 def _as_list(value: Any) -> Any:
@@ -70,8 +74,8 @@ class TranslateBody(BaseModel, extra="forbid"):
     show_billed_characters: Literal["0", "1", "true", "false"] | bool = False
     enable_beta_languages: Literal["0", "1"] | bool = Field(default=False, description="without effect, as at DeepL")
     context: str | None = Field(default=None, description="refused")
-    glossary_id: str | None = Field(default=None, description="refused")
-    glossary_ids: Names = Field(default=[], description="refused")
+    glossary_id: str | None = Field(default=None, description=_GLOSSARY)
+    glossary_ids: Names = Field(default=[], max_length=MAX_GLOSSARIES, description=_GLOSSARIES)
     style_id: str | None = Field(default=None, description="refused")
     translation_memory_id: str | None = Field(default=None, description="refused")
     custom_instructions: Names = Field(default=[], description="refused")
@@ -107,7 +111,8 @@ class DocumentBody(BaseModel, extra="forbid"):
     source_lang: str | None = Field(default=None, examples=["EN"])
     filename: str | None = Field(default=None, description="name of the file, in the place of that of the upload")
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
-    glossary_id: str | None = Field(default=None, description="refused")
+    glossary_id: str | None = Field(default=None, description=_GLOSSARY)
+    glossary_ids: Names = Field(default=[], max_length=MAX_GLOSSARIES, description=_GLOSSARIES)
     output_format: str | None = Field(default=None, description="refused")
     enable_beta_languages: Literal["0", "1"] | bool = Field(default=False, description="without effect, as at DeepL")
 
@@ -169,7 +174,6 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> T
     _refuse_without_effect(body)
     texts = [" ".join(text.split("\n")) for text in body.text] if body.split_sentences == "nonewlines" else body.text
     formats: Mapping[str | None, TextFormat] = {None: "text", "xml": "xml", "html": "html"}
-    beam_size = _BEAM_SIZES.get(body.model_type or "")
     asked = TranslationRequest(
         texts=texts,
         source=body.source_lang or None,
@@ -177,7 +181,8 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> T
         text_format=formats[body.tag_handling],
         ignored_tags=body.ignore_tags,
         split_sentences=body.split_sentences != "0",
-        options={} if beam_size is None else {"beam_size": beam_size},
+        is_fast=body.model_type == "latency_optimized",
+        glossary=_glossary(server, client, body),
     )
     found = await server.translate(asked, client)
     return TranslateAnswer(translations=[_item(body, *pair) for pair in zip(body.text, found, strict=True)])
@@ -206,14 +211,31 @@ def _refuse_without_effect(body: TranslateBody) -> None:
         )
 
 
+def _glossary(server: Server, client: Client, body: TranslateBody | DocumentBody) -> AppliedGlossary | None:
+    """Return the glossary of a request, if it has one. Raises RequestError for one that does not suit its languages."""
+    if not (identifiers := [*([body.glossary_id] if body.glossary_id else []), *body.glossary_ids]):
+        return None
+    if body.glossary_id and body.glossary_ids:
+        raise invalid("glossary_id and glossary_ids exclude each other. Leave one of them out.", "glossary_ids")
+    if not body.source_lang:
+        raise invalid("source_lang is required with a glossary.", "source_lang")
+    pair = server.store.find_pair(body.source_lang, body.target_lang)
+    glossaries = [server.glossaries.get(server.account_of(client), one) for one in identifiers]
+    if any(pair not in one.pairs for one in glossaries):
+        raise invalid(f"A glossary has no dictionary for the language pair {pair[0]} to {pair[1]}.", "glossary_id")
+    return apply_dictionaries([one.get(pair) for one in glossaries])
+
+
 @router.post("/document", response_model=DocumentHandle, openapi_extra=upload_schema(DocumentBody))
 async def upload_document(request: Request, server: ServerDep, client: ClientDep) -> DocumentHandle:
     """Start the translation of a file."""
     body, filename, content = await read_upload(request, DocumentBody)
-    for name in ("glossary_id", "output_format"):
-        if getattr(body, name):
-            raise invalid(f"{name} is not supported. Leave it out.", name)
-    asked = TranslationRequest(texts=[], target=body.target_lang, source=body.source_lang or None)
+    if body.output_format:
+        raise invalid("output_format is not supported. Leave it out.", "output_format")
+    glossary = _glossary(server, client, body)
+    asked = TranslationRequest(
+        texts=[], target=body.target_lang, source=body.source_lang or None, has_to_differ=True, glossary=glossary
+    )
     job = server.start_document(body.filename or filename, content, asked, client)
     return DocumentHandle(document_id=job.identifier, document_key=job.key)
 

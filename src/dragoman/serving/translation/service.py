@@ -4,14 +4,17 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
+from dragoman.data.terminology.glossary import Term
+from dragoman.data.terminology.matching import TermMatch
 from dragoman.inference import TranslationResult
 from dragoman.inference.concurrent_calls import gather
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
 from dragoman.serving.translation.languages import DetectedLanguage, LanguageDetector
 from dragoman.serving.translation.markup_text import MarkupText
+from dragoman.serving.translation.terms import MIN_BEAM, AppliedGlossary, GlossaryChoice
 
 TextFormat = Literal["text", "html", "xml"]
 
@@ -37,6 +40,12 @@ class TranslationRequest:
     """What each translation begins with."""
     model: str | None = None
     """Name of the model; None: any of the language pair."""
+    has_to_differ: bool = False
+    """Whether a text in the target language is an error; otherwise it stays as it is."""
+    is_fast: bool = False
+    """Whether the answer is wanted fast: by greedy search, or by the smallest beam where a glossary requires words."""
+    glossary: AppliedGlossary | None = None
+    """Terms of the language pair, which one model has to translate."""
 
 
 @final
@@ -50,6 +59,10 @@ class TranslatedText:
     """Models that translated it, one after the other; none for a text that is in the target language."""
     result: TranslationResult | None = None
     """Tokens and scores by the last model; None for markup, whose texts are translated one by one."""
+    terms: Sequence[TermMatch[Term]] = ()
+    """Terms of glossaries in the text that the last model read; for markup, in all its texts."""
+    unmet: Sequence[str] = ()
+    """Words that the best translation should have and lacks, or has and should not."""
     detected: DetectedLanguage | None = None
 
     @property
@@ -63,12 +76,20 @@ class TranslatedText:
         return self.hops[-1].model.name if self.hops else ""
 
 
+class _Run(NamedTuple):
+    """Translations of texts, and the terms of the texts that the last model read."""
+
+    results: list[TranslationResult]
+    terms: list[Sequence[TermMatch[Term]]]
+
+
 @final
 class TranslationService:
     """Translates requests with the models of a store."""
 
-    def __init__(self, store: ModelStore) -> None:
+    def __init__(self, store: ModelStore, glossaries: GlossaryChoice) -> None:
         self.store = store
+        self._glossaries = glossaries
         self._detector = LanguageDetector()
 
     async def detect(self, texts: Sequence[str], target: str | None = None) -> list[Sequence[DetectedLanguage]]:
@@ -112,8 +133,8 @@ class TranslationService:
             raise invalid(f"Invalid request: the text is in the language {target} already", "text")
         hops = self.store.route(pair, model=request.model)
         if len(hops) > 1:
-            [result] = await _run_hops([text], hops[:-1], replace(request, n_best=1, target_prefix=None))
-            text = result.text
+            run = await self._run([text], hops[:-1], replace(request, n_best=1, target_prefix=None))
+            text = run.results[0].text
         return hops[-1], text
 
     def _pair(self, source: str | None, detected: DetectedLanguage | None, target: str) -> LanguagePair:
@@ -125,41 +146,63 @@ class TranslationService:
     ) -> list[TranslatedText]:
         """Translate texts of one language."""
         if pair[0] == pair[1]:
+            if request.has_to_differ:
+                raise invalid("Source and target language are equal.", "target_lang")
             return [TranslatedText([text], pair, []) for text in texts]
         hops = self.store.route(pair, model=request.model)
         if request.target_prefix and request.text_format != "text":
             raise invalid("Invalid request: target_prefix has an effect on plain text only", "target_prefix")
         if request.text_format == "text":
-            results = await _run_hops(texts, hops, request)
-            return [TranslatedText([one.text for one in result], pair, hops, result) for result in results]
-        markup, ignored = request.text_format, request.ignored_tags
-        documents = [MarkupText.parse(text, markup=markup, ignored=ignored) for text in texts]
-        found = iter(await _run_hops([text for one in documents for text in one.texts], hops, request))
-        return [TranslatedText(_fill(one, [next(found) for _ in one.texts]), pair, hops) for one in documents]
+            run = await self._run(texts, hops, request)
+            return [
+                TranslatedText([one.text for one in result], pair, hops, result, terms, result[0].unmet)
+                for result, terms in zip(run.results, run.terms, strict=True)
+            ]
+        documents = [MarkupText.parse(text, markup=request.text_format, ignored=request.ignored_tags) for text in texts]
+        run = await self._run([text for one in documents for text in one.texts], hops, request)
+        found = iter(zip(run.results, run.terms, strict=True))
+        return [_fill(one, [next(found) for _ in one.texts], pair, hops) for one in documents]
+
+    async def _run(self, texts: Sequence[str], hops: Sequence[Hop], request: TranslationRequest) -> _Run:
+        """Translate by one model after the other; all but the last translate into their best translation."""
+        results: list[TranslationResult] = []
+        terms: list[Sequence[TermMatch[Term]]] = []
+        glossaries = await asyncio.to_thread(self._glossaries.of, hops, request.glossary)
+        for number, (hop, glossary) in enumerate(zip(hops, glossaries, strict=True), start=1):
+            is_last = number == len(hops)
+            options = _options(hop, glossary, request if is_last else replace(request, n_best=1, target_prefix=None))
+            terms = [()] * len(texts) if glossary is None else await asyncio.to_thread(glossary.find, texts)
+            results = await hop.translator.translate_async(list(texts), **options)
+            texts = [one.text for one in results]
+        return _Run(results, terms)
 
 
-async def _run_hops(texts: Sequence[str], hops: Sequence[Hop], request: TranslationRequest) -> list[TranslationResult]:
-    """Translate by one model after the other; all but the last translate into their best translation."""
-    results: list[TranslationResult] = []
-    for number, hop in enumerate(hops, start=1):
-        split = {"split": "sentences", "language": hop.pair[0]} if request.split_sentences else {}
-        options: Any = {
-            **split,
-            **request.options,
-            **hop.model.language_options(hop.pair),
-            "n_best": request.n_best if number == len(hops) else 1,
-            "target_prefix": request.target_prefix if number == len(hops) else None,
-        }
-        results = await hop.translator.translate_async(list(texts), **options)
-        texts = [one.text for one in results]
-    return results
+def _options(hop: Hop, glossary: AppliedGlossary | None, request: TranslationRequest) -> Any:
+    """Return the arguments of `translate` of one model."""
+    options: dict[str, Any] = dict(request.options)
+    if request.split_sentences:
+        options |= {"split": "sentences", "language": hop.pair[0]}
+    if glossary is not None:
+        options |= glossary.options(hop, MIN_BEAM if request.is_fast else options.get("beam_size"))
+    elif request.is_fast:
+        options["beam_size"] = 1
+    own = {"n_best": request.n_best, "target_prefix": request.target_prefix}
+    return options | hop.model.language_options(hop.pair) | own
 
 
-def _fill(document: MarkupText, found: Sequence[TranslationResult]) -> list[str]:
+def _fill(
+    document: MarkupText,
+    found: Sequence[tuple[TranslationResult, Sequence[TermMatch[Term]]]],
+    pair: LanguagePair,
+    hops: Sequence[Hop],
+) -> TranslatedText:
     """Return a document with the best translations of all its texts, with their second ones, and so on.
 
     A text with fewer translations keeps its last one.
     """
-    count = max(map(len, found), default=1)
-    filled = (document.fill([one[min(rank, len(one) - 1)].text for one in found]) for rank in range(count))
-    return list(dict.fromkeys(filled))
+    results = [result for result, _ in found]
+    count = max(map(len, results), default=1)
+    filled = (document.fill([one[min(rank, len(one) - 1)].text for one in results]) for rank in range(count))
+    terms = [term for _, some in found for term in some]
+    unmet = [name for result in results for name in result[0].unmet]
+    return TranslatedText(list(dict.fromkeys(filled)), pair, hops, None, terms, unmet)

@@ -183,3 +183,45 @@ def test_error_is_shown_where_it_happens(open_page):
     page.fill("#source", f"{TEXT} ")
     words(page).first.wait_for()
     assert page.locator("#translate-error").text_content() == ""
+
+
+def test_glossary_changes_the_translation_and_marks_its_terms(open_page):
+    page = open_page()
+    bodies = []
+    page.on("request", lambda one: bodies.append(one.post_data_json) if "api/translate" in one.url else None)
+    assert translated(page) == TRANSLATION
+    page.locator("#glossary-details summary").click()
+    page.fill("#glossary", "cat = Hund|Hunde\nhouse\tMann\nsma")
+    api.expect(page.locator("#translation")).to_contain_text("Mann")
+    assert bodies[-1]["glossary"] == {"entries": [["cat", "Hund|Hunde"], ["house", "Mann"]]}
+    assert page.locator("#glossary-count").text_content() == "2 terms"
+    assert page.locator("#mirror mark").all_text_contents() == ["cat", "house"]
+    assert {"Mann"} < set(page.locator("#translation .term").all_text_contents()) < {"Hund", "Hunde", "Mann"}
+    words(page).first.click()  # attention has the marks while a word is open
+    page.locator("#mirror mark").nth(2).wait_for(state="attached")
+    page.keyboard.press("Escape")
+    assert page.locator("#mirror mark").all_text_contents() == ["cat", "house"]
+    page.reload()
+    api.expect(page.get_by_label("One term and its translation")).to_have_value("cat = Hund|Hunde\nhouse\tMann\nsma")
+
+
+def test_unmet_terms_are_named(open_page):
+    page = open_page()
+    translated(page)
+    page.locator("#glossary-details summary").click()
+    page.route("**/api/translate", lambda route: route.fulfill(json=without_terms(route.fetch().json())))
+    page.fill("#glossary", "cat = Hund")
+    api.expect(page.locator("#translate-status")).to_have_text("Without the translation of “cat”.")
+    page.unroute("**/api/translate")
+    page.fill("#glossary", "cat = Mann")
+    api.expect(page.locator("#translation .term")).to_have_text("Mann")
+    page.fill("#glossary", "cat = 猫")  # the model cannot write it
+    api.expect(page.locator("#translate-status")).to_have_text("Without the translation of “cat”.")
+
+
+def without_terms(answer):
+    """Return an answer whose translations lack its terms."""
+    for result in answer["results"]:
+        for one in result["translations"]:
+            one |= {"text": TRANSLATION, "tokens": [], "token_log_probs": []}
+    return answer

@@ -2,8 +2,9 @@
 
 import { detect } from "./api.js";
 import { $, arrowKeys, element, latest, percent, seconds } from "./dom.js";
+import { glossaryEntries, startGlossary, termMarks, termWords } from "./glossary.js";
 import { LanguageChoice } from "./languages.js";
-import { showMarks } from "./marks.js";
+import { setMarks } from "./marks.js";
 import { newWords, sentencesOf } from "./texts.js";
 import { translateNew, translationsOf } from "./translations.js";
 import { closePopover, openPopover } from "./word_popover.js";
@@ -32,6 +33,7 @@ export function startTranslate({ languages, models }) {
   };
   choice = new LanguageChoice($("translate-languages"), { languages, models, onChange, onSwap });
   source.addEventListener("input", () => update());
+  startGlossary(() => update());
   $("clear").addEventListener("click", () => {
     source.value = "";
     update({ soon: true });
@@ -57,7 +59,7 @@ const translation = () => sentences.map((one) => one.current.text + one.space).j
 function update(options) {
   const text = source.value;
   closePopover();
-  showMarks($("mirror"), text);
+  setMarks($("mirror"), text, []);
   $("clear").hidden = !text;
   $("characters").textContent = text && `${text.length.toLocaleString("en")} characters`;
   document.querySelector(".panes").classList.toggle("long", text.length > LONG);
@@ -73,20 +75,21 @@ async function translate(text, signal) {
   if (!choice.source) choice.showDetected((await detect(text, signal))[0]?.language ?? null);
   const languages = { source: choice.known, target: choice.target, model: choice.model };
   const cut = sentencesOf(text, languages.source);
+  const asked = { ...languages, glossary: glossaryEntries() };
   let time = "";
-  for await (const _ of translateNew(cut, languages, signal)) {
+  for await (const _ of translateNew(cut, asked, signal)) {
     time = seconds(since);
-    show(withTranslations(cut, languages), time);
+    show(withTranslations(cut, languages, asked), time);
   }
-  if (!time) show(withTranslations(cut, languages));
+  if (!time) show(withTranslations(cut, languages, asked));
 }
 
 // Sentences with their positions and translations. One that was shown before keeps the translation that was chosen.
-function withTranslations(cut, languages) {
+function withTranslations(cut, languages, asked) {
   const before = new Map(sentences.map((one) => [one.options, one]));
   let start = 0;
   return cut.map(({ text, space }) => {
-    const options = translationsOf(text, languages) ?? NONE;
+    const options = translationsOf(text, asked) ?? NONE;
     const current = options === NONE ? NONE[0] : (before.get(options)?.current ?? options[0]);
     const made = { source: text, space, start, options, current, languages };
     start += text.length + space.length;
@@ -98,10 +101,18 @@ function show(found, time = "") {
   sentences = found;
   active = found.length ? (found.find((one) => one.source === active?.source) ?? found.at(-1)) : null;
   draw();
-  const isCut = found.some((one) => one.current.truncated);
-  $("translate-status").textContent = isCut ? "The translation reached the length limit and was cut off." : time;
+  setMarks($("mirror"), source.value, termMarks(found));
+  $("translate-status").textContent = problemOf(found) ?? time;
   $("copy").hidden = $("shade-label").hidden = !found.length;
   $("translate-hint").hidden = found.length > 0;
+}
+
+// What is wrong with the translations that are shown.
+function problemOf(found) {
+  const missing = found.flatMap((one) => termWords(one.current).missing.map((term) => term.text));
+  if (missing.length) return `Without the translation of ${missing.map((one) => `“${one}”`).join(", ")}.`;
+  const isCut = found.some((one) => one.current.truncated);
+  return isCut ? "The translation reached the length limit and was cut off." : null;
 }
 
 // Draw the words; those of `changed`, a sentence, that are not in its translation `before` are shown as new.
@@ -123,12 +134,13 @@ function draw(changed = null, before = null) {
 
 function* drawSentence(sentence, fresh) {
   const { text, words } = sentence.current;
+  const { found: ofTerms } = termWords(sentence.current);
   let end = 0;
   for (const word of words) {
     if (word.start > end) yield text.slice(end, word.start);
     end = word.end;
     const share = word.logProb === null ? null : Math.exp(word.logProb);
-    const kinds = [share !== null && share < DOUBTFUL && "doubtful", fresh.has(word) && "changed"]
+    const kinds = [share !== null && share < DOUBTFUL && "doubtful", fresh.has(word) && "changed", ofTerms.has(word) && "term"]
       .filter(Boolean)
       .join(" ");
     const made = element("span", {

@@ -8,20 +8,23 @@ const CHUNK = 1500; // characters of a request, so that the translation of a lon
 const KEPT = 5000; // sentences whose translations are remembered
 const remembered = new Map();
 
-const keyOf = (text, languages) => JSON.stringify([languages, text]);
+const keyOf = (text, asked) => JSON.stringify([asked, text]);
 
 // The translations of a sentence, best first, with the words of each; undefined where they are not known yet.
-export const translationsOf = (text, languages) => remembered.get(keyOf(text, languages));
+export const translationsOf = (text, asked) => remembered.get(keyOf(text, asked));
 
-// Ask for the translations of those sentences whose translations are not known. Yields after each answer.
-export async function* translateNew(sentences, languages, signal) {
+// Ask for the translations of those sentences whose translations are not known. Yields after each answer. `asked` has the
+// languages, and the entries of a glossary.
+export async function* translateNew(sentences, asked, signal) {
+  const { glossary, ...languages } = asked;
+  const control = glossary.length ? { glossary: { entries: glossary } } : {};
   const texts = new Set(sentences.map((one) => one.text));
-  const missing = [...texts].filter((one) => one && !translationsOf(one, languages));
+  const missing = [...texts].filter((one) => one && !translationsOf(one, asked));
   for (const chunk of chunksOf(missing)) {
-    const { results } = await post("api/translate", { texts: chunk, ...languages, ...SEARCH }, signal);
-    results.forEach(({ translations }, at) => {
-      const made = translations.map((one) => withWords(one, languages.target));
-      remembered.set(keyOf(chunk[at], languages), made);
+    const { results } = await post("api/translate", { texts: chunk, ...languages, ...SEARCH, ...control }, signal);
+    results.forEach(({ translations, terms }, at) => {
+      const made = translations.map((one) => ({ ...withWords(one, languages.target), terms }));
+      remembered.set(keyOf(chunk[at], asked), made);
     });
     yield chunk;
   }

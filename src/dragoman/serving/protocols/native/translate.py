@@ -1,20 +1,29 @@
 """Translation: n-best translations with scores and tokens, and alternatives at a place in a translation."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Request
 from pydantic import BaseModel, Field
 
+from dragoman.data.terminology.glossary import Glossary, Term
+from dragoman.data.terminology.matching import TermMatch
 from dragoman.decoding.config import DecodingMethod, LengthPenaltyKind
 from dragoman.evaluation.translation_checks import CheckKind
+from dragoman.inference.control.glossary_terms import GlossaryMode
 from dragoman.inference.translator import DecodingOptions
+from dragoman.serving.http.errors import invalid
 from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router, one_or_more
 from dragoman.serving.server import ServerDep
 from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest
+from dragoman.serving.translation.terms import AppliedGlossary
 
 router = native_router()
+GLOSSARY_MODES = (
+    "`hard`: a translation of each term is required; `soft`: preferred; `annotated`: written into the source, for "
+    "models that were trained with such sources"
+)
 LANGUAGE = "language code; default: the language that each text is recognized to be in"
 
 
@@ -36,6 +45,24 @@ class DecodingBody(Body):
         return self.model_dump(include=set(DecodingOptions.__annotations__), exclude_none=True, exclude={"n_best"})
 
 
+class GlossaryBody(BaseModel, extra="forbid", strict=True):
+    """Terms of one language pair, which one model has to translate."""
+
+    entries: list[Annotated[list[str], Field(min_length=2, max_length=3)]] = Field(
+        examples=[[["dog", "Hund|Hunde"], ["cat", "Katze", "Kater"]]],
+        description="source, target and, if needed, forbidden phrases; `|` separates forms, and an empty target "
+        "leaves the source as it is",
+    )
+    mode: GlossaryMode = Field(default="hard", description=GLOSSARY_MODES)
+
+    def read(self, limit: int) -> AppliedGlossary | None:
+        """Return the glossary, None without terms. Raises RequestError for too many, DataError for an invalid one."""
+        if len(self.entries) > limit:
+            raise invalid(f"Invalid request: the glossary has more than {limit:,} terms", "glossary")
+        terms = (Term.parse(one[0], one[1], forbidden="".join(one[2:])) for one in self.entries)
+        return AppliedGlossary(Glossary(tuple(terms)), self.mode) if self.entries else None
+
+
 class TranslateBody(DecodingBody):
     """Texts to translate."""
 
@@ -47,6 +74,7 @@ class TranslateBody(DecodingBody):
     split_sentences: bool = Field(default=True, description="whether each sentence is translated by itself")
     target_prefix: str | None = Field(default=None, description="what each translation begins with")
     n_best: int = Field(default=1, ge=1, description="translations of each text")
+    glossary: GlossaryBody | None = Field(default=None, description="terms that precede those of the server")
 
 
 class Detected(BaseModel):
@@ -83,6 +111,16 @@ class TranslationRecord(BaseModel):
     tokens: list[str] | None = Field(default=None, description="subwords")
     token_log_probs: list[float] | None = Field(default=None, description="of each token, and of the end symbol")
     quality: QualityRecord | None = Field(default=None, description="confidence of the model, and warnings")
+    unmet: list[str] | None = Field(default=None, description="required words that it lacks, or forbidden ones it has")
+
+
+class TermRecord(BaseModel):
+    """Term of a glossary in a text."""
+
+    start: int = Field(description="its first character in the text")
+    end: int = Field(description="character after its last")
+    text: str = Field(description="its words in the text")
+    targets: list[str] = Field(description="translations of the term, one of which suffices")
 
 
 class TranslateResult(BaseModel):
@@ -93,6 +131,12 @@ class TranslateResult(BaseModel):
     target: str
     models: list[str] = Field(description="models that translated the text, one after the other")
     detected: Detected | None = None
+    terms: list[TermRecord] | None = Field(
+        default=None, description="terms in the text that the last model read; none of markup"
+    )
+    unmet: list[str] | None = Field(
+        default=None, description="words that the best translation lacks or should not have"
+    )
 
 
 class TranslateAnswer(BaseModel):
@@ -101,7 +145,12 @@ class TranslateAnswer(BaseModel):
     results: list[TranslateResult]
 
 
-@router.post("/translate", response_model=TranslateAnswer, openapi_extra=body_schema(TranslateBody, form=False))
+@router.post(
+    "/translate",
+    response_model=TranslateAnswer,
+    response_model_exclude_unset=True,
+    openapi_extra=body_schema(TranslateBody, form=False),
+)
 async def translate(request: Request, server: ServerDep, client: ClientDep) -> dict[str, Any]:
     """Translate a text, or each of a list."""
     body = await read_body(request, TranslateBody)
@@ -116,6 +165,7 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> d
         options=_with_wide_beam(body.decoding(), body.n_best),
         target_prefix=body.target_prefix,
         model=body.model,
+        glossary=None if body.glossary is None else body.glossary.read(server.config.limits.max_terms),
     )
     return {"results": [_result(one) for one in await server.translate(asked, client)]}
 
@@ -135,7 +185,14 @@ def _result(found: TranslatedText) -> dict[str, Any]:
         "target": found.pair[1],
         "models": [hop.model.name for hop in found.hops],
         "detected": None if detected is None else {"language": detected.code, "probability": detected.probability},
+        "terms": None if found.result is None else [_term(one) for one in found.terms],
+        "unmet": list(found.unmet),
     }
+
+
+def _term(match: TermMatch[Term]) -> dict[str, Any]:
+    targets = dict.fromkeys(target for term in match.terms for target in term.targets or term.sources)
+    return {"start": match.start, "end": match.end, "text": match.text, "targets": list(targets)}
 
 
 class AlternativesBody(DecodingBody):

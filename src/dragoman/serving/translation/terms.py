@@ -1,0 +1,101 @@
+"""Glossaries of a translation: that of the request, and those that the server applies to a language pair."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, final
+
+from dragoman.data.terminology.glossary import Glossary, Term
+from dragoman.data.terminology.glossary_files import read_glossary
+from dragoman.data.terminology.matching import TermMatch
+from dragoman.errors import ConfigError
+from dragoman.inference.control.glossary_terms import GlossaryMode
+from dragoman.serving.config import GlossaryConfig
+from dragoman.serving.http.errors import invalid
+from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
+
+MIN_BEAM = 2
+"""Beam size that required words need."""
+_CACHED = 32
+"""Joined glossaries whose automata are kept."""
+
+
+@final
+@dataclass(frozen=True)
+class AppliedGlossary:
+    """Glossary, and how its terms are applied."""
+
+    glossary: Glossary
+    mode: GlossaryMode = "hard"
+
+    def find(self, texts: Sequence[str]) -> list[Sequence[TermMatch[Term]]]:
+        """Return the terms of each text."""
+        return [self.glossary.find(text) for text in texts]
+
+    def options(self, hop: Hop, beam_size: int | None) -> dict[str, Any]:
+        """Return the arguments of `translate`: the glossary, and a beam in which required words find a place.
+
+        `beam_size` is that of the request, if it has one.
+        """
+        control: dict[str, Any] = {"glossary": self.glossary, "glossary_mode": self.mode}
+        if beam_size is not None:
+            return control | {"beam_size": beam_size}
+        if hop.translator.config.beam_size == 1 and self.mode != "annotated":
+            control["beam_size"] = MIN_BEAM
+        return control
+
+
+@final
+class GlossaryChoice:
+    """Chooses the glossary of a translation."""
+
+    def __init__(self, always: Mapping[LanguagePair, AppliedGlossary]) -> None:
+        """`always` are the glossaries that the server applies, by language pair."""
+        self._always = always
+
+    def of(self, hops: Sequence[Hop], asked: AppliedGlossary | None) -> list[AppliedGlossary | None]:
+        """Return the glossary of each model that translates a text. Terms of the request precede those of the server.
+
+        Raises RequestError where the request has a glossary and two models translate, since its source terms are not
+        in the text between them.
+        """
+        always = [self._always.get(hop.pair) for hop in hops]
+        if asked is None:
+            return list(always)
+        if len(hops) > 1:
+            pair = f"{hops[0].pair[0]} to {hops[-1].pair[1]}"
+            raise invalid(f"Glossaries are not supported for {pair}: no model translates it directly.", "glossary")
+        [own] = always
+        return [asked if own is None else replace(asked, glossary=join_glossaries(asked.glossary, own.glossary))]
+
+
+@lru_cache(_CACHED)
+def join_glossaries(first: Glossary, second: Glossary) -> Glossary:
+    """Return the terms of two glossaries. Source phrases of the first hide the same ones of the second."""
+    taken = {source for term in first.terms for source in term.sources}
+
+    def rest(term: Term) -> Term | None:
+        sources = tuple(one for one in term.sources if one not in taken)
+        return term if sources == term.sources else replace(term, sources=sources) if sources else None
+
+    return replace(first, terms=(*first.terms, *filter(None, map(rest, second.terms))))
+
+
+def read_glossaries(configs: Sequence[GlossaryConfig], store: ModelStore) -> GlossaryChoice:
+    """Read the glossaries that always apply.
+
+    Raises DataError for an invalid file, and ConfigError for a language pair that no model translates directly, or that
+    has two glossaries.
+    """
+    found: dict[LanguagePair, AppliedGlossary] = {}
+    for one in configs:
+        pair = one.source_language, one.target_language
+        if pair not in store.direct_pairs():
+            known = ", ".join(f"{source} to {target}" for source, target in sorted(store.direct_pairs()))
+            raise ConfigError(f"{one.path}: no model translates {' to '.join(pair)} directly. Give one of: {known}.")
+        if pair in found:
+            raise ConfigError(f"{one.path}: {' to '.join(pair)} has a glossary already. Join both files.")
+        glossary = read_glossary(Path(one.path), source_language=pair[0], target_language=pair[1])
+        found[pair] = AppliedGlossary(glossary, one.mode)
+    return GlossaryChoice(found)
