@@ -1,14 +1,16 @@
 """Translation of files: their units in batches, translation memories, and a report of what was done."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from dragoman.data.documents.document import Document, Markup, Unit, UnitTranslation
 from dragoman.data.documents.line_breaks import Paragraph, cut_lines, has_letters, join_lines
 from dragoman.data.documents.translation_memory import TranslationMemory
+from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.readers.recognize_format import recognize_pairs
 from dragoman.decoding.config import DecodingConfig
@@ -48,6 +50,10 @@ class SegmentReport:
     warnings: tuple[str, ...] = ()
     similarity: float | None = None
     """Similarity of the source in the memory."""
+    confidence: float | None = None
+    """Confidence of the model in the part that it is least sure of."""
+    placeholders: int = 0
+    """Placeholders in the source."""
 
 
 @dataclass(slots=True)
@@ -68,6 +74,7 @@ class FileReport:
             "translated": len(self.segments),
             "kept": self.units - len(self.segments),
             "words": sum(len(one.source.split()) for one in self.segments),
+            "placeholders": sum(one.placeholders for one in self.segments),
             "machine": origins["machine"],
             "memory": origins["memory"],
             "fuzzy_memory": origins["fuzzy_memory"],
@@ -169,7 +176,7 @@ def _cut(unit: Unit) -> tuple[Paragraph, ...]:
 
 def _without_model(unit: Unit, options: FileOptions) -> SegmentReport | None:
     """Return the translation of a unit that needs no model."""
-    if not has_letters(unit.source):
+    if not _is_text(unit):
         return _report(unit, unit.source, "copy", options)
     match = options.memory.find(unit.source, options.memory_threshold) if options.memory is not None else None
     if match is None:
@@ -181,6 +188,17 @@ def _without_model(unit: Unit, options: FileOptions) -> SegmentReport | None:
     return _report(
         unit, f"{start}{match.target.strip()}{end}", origin, options, warnings=warnings, similarity=match.similarity
     )
+
+
+def _is_text(unit: Unit) -> bool:
+    """Return whether a unit has letters besides its placeholders and tags."""
+    text, end, words = _TAG.sub(" ", unit.source) if unit.markup is not None else unit.source, 0, ""
+    for one in find_placeholders(text, markup=unit.markup is not None):
+        words, end = words + text[end : one.start], one.end
+    return has_letters(words + text[end:])
+
+
+_TAG = re.compile(r"<[^<>]*>")
 
 
 def _run(
@@ -202,7 +220,16 @@ def _run(
 
 
 def _from_model(unit: Unit, work: _Work, options: FileOptions) -> SegmentReport:
-    return _report(unit, work.translation, "machine", options, warnings=tuple(dict.fromkeys(work.warnings)))
+    qualities = [result[0].quality for result in work.results]
+    issues = [one.message for quality in qualities for one in quality.warnings if one.kind not in _WARNED]
+    return replace(
+        _report(unit, work.translation, "machine", options, warnings=tuple(dict.fromkeys([*work.warnings, *issues]))),
+        confidence=min((one.confidence for one in qualities), default=None),
+    )
+
+
+_WARNED = ("cut_off", "unmet")
+"""Kinds of issues about which the translator warns."""
 
 
 def _report(
@@ -216,6 +243,9 @@ def _report(
 ) -> SegmentReport:
     if unit.max_length is not None and len(text) > unit.max_length:
         warnings = (*warnings, f"longer than {unit.max_length} characters")
+    needed, found = (_placeholders(one, unit.markup) for one in (unit.source, text))
+    warnings += tuple(f"without the placeholder {one}" for one in needed - found)
+    warnings += tuple(f"with a placeholder more: {one}" for one in found - needed)
     match options.review:
         case "warned":
             needs_review = bool(warnings)
@@ -223,7 +253,21 @@ def _report(
             needs_review = origin != "copy"
         case "none":
             needs_review = False
-    return SegmentReport(unit.key, unit.line, unit.source, text, origin, needs_review, warnings, similarity)
+    return SegmentReport(
+        unit.key,
+        unit.line,
+        unit.source,
+        text,
+        origin,
+        needs_review,
+        warnings,
+        similarity,
+        placeholders=needed.total(),
+    )
+
+
+def _placeholders(text: str, markup: Markup | None) -> Counter[str]:
+    return Counter(one.text for one in find_placeholders(text, markup=markup is not None))
 
 
 def _as_translation(segment: SegmentReport) -> UnitTranslation:

@@ -51,7 +51,7 @@ def open_properties(content: bytes, name: str) -> EditedDocument:
 
 
 def _property(found: re.Match[str], notes: str, line: int, *, is_unicode: bool) -> Entry | None:
-    source = _PROPERTY_ESCAPE.sub(_unescape_property, found["value"])
+    source = _join_surrogates(_PROPERTY_ESCAPE.sub(_unescape_property, found["value"]))
     if not source.strip():
         return None
     is_message = _ARGUMENT.search(source) is not None and "'" not in source.replace("''", "")
@@ -68,6 +68,13 @@ def _property(found: re.Match[str], notes: str, line: int, *, is_unicode: bool) 
 def _unescape_property(found: re.Match[str]) -> str:
     code, line, letter = found.groups()
     return chr(int(code, 16)) if code else "" if line else _LETTERS.get(letter, letter)
+
+
+def _join_surrogates(text: str) -> str:
+    """Return a text with characters in place of the two escapes that Java writes for some."""
+    if max(text, default="") < "\ud800":
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def escape_property(text: str, *, is_unicode: bool) -> str:

@@ -15,7 +15,7 @@ from dragoman.errors import DataError
 MAX_LENGTH = 8 * 2**20
 """Characters of the longest file; the parser reads about 100,000 a second."""
 _STRING = "tag:yaml.org,2002:str"
-_PLAIN = re.compile(r"[^\W_][^\n#:,\[\]{}\"\\|>&*!%@`]*(?<! )")
+_PLAIN = re.compile(r"[^\W_][^\t\n#:,\[\]{}\"\\|>&*!%@`]*(?<! )")
 """Texts that are written without quotation marks, inside of brackets too."""
 _JSON_ONLY = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
