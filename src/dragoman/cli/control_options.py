@@ -21,7 +21,7 @@ def read_control(given: Mapping[str, Any]) -> ControlOptions:
     if "target_prefix" in given:
         control["target_prefix"] = given["target_prefix"]
     if "glossary" in given:
-        control["glossary"] = _read_glossary(given["glossary"], given.get("glossary_languages"))
+        control["glossary"] = read_glossary_option(given["glossary"], given.get("glossary_languages"))
         control["glossary_mode"] = given.get("glossary_mode", "hard")
     else:
         names = ("glossary_languages", "glossary_mode")
@@ -29,8 +29,8 @@ def read_control(given: Mapping[str, Any]) -> ControlOptions:
     return control
 
 
-def _read_glossary(path: Path, languages: str | None) -> Glossary:
-    """Read a glossary for languages such as `en:de`."""
+def read_glossary_option(path: Path, languages: str | None) -> Glossary:
+    """Read a glossary for languages such as `en:de`. Raises ConfigError where they are no two languages."""
     source, colon, target = (languages or "").partition(":")
     if languages is not None and not (source and colon and target):
         raise ConfigError(f"--glossary-languages {languages}: gives no two languages. Write them as en:de.")

@@ -85,6 +85,35 @@ def verify(folder: Annotated[Path, typer.Argument(help="Folder that `dragoman da
     return Outcome(lambda: facts, lambda: show_line(f"{folder}: all files are intact"))
 
 
+@data.command(cls=Command)
+@complete_verb
+@options.shared_options(("source", "target", "pairs"), into="corpora")
+def glossary(
+    glossary: Annotated[Path, typer.Argument(help="Terms and their translations: a file .tsv, .csv or .tbx (TBX).")],
+    *,
+    corpora: dict[str, Path],
+    output: Annotated[Path, typer.Option("--output", "-o", help="TSV file to write; an existing file is replaced.")],
+    glossary_languages: options.GlossaryLanguages = None,
+) -> Outcome:
+    """Add to a glossary the inflections that a corpus has.
+
+    `dragoman data glossary terms.tsv --source train.en --target train.de --output forms.tsv` finds forms that share
+    their stem with a term and occur together with it. Look through them before you use them.
+    """
+    from dragoman.atomic_files import write_atomically
+    from dragoman.cli.control_options import read_glossary_option
+    from dragoman.data.terminology.glossary_files import write_tsv
+    from dragoman.runs.mine_glossary_forms import mine_glossary_forms
+
+    with status() as report:
+        before = read_glossary_option(glossary, glossary_languages)
+        after = mine_glossary_forms(before, corpora, report=report)
+    write_atomically(output, write_tsv(after))
+    added = after.num_forms - before.num_forms
+    facts = {"path": str(output), "terms": len(after), "forms": after.num_forms, "added": added}
+    return Outcome(lambda: facts, lambda: show_line(f"{output}: {counted(len(after), 'terms')}, {added:,} forms added"))
+
+
 def _engine(name: EngineName, workers: int | None) -> AbstractContextManager[TaskRunner]:
     from dragoman.data.preprocessing.pipeline import run_sequentially
     from dragoman.data.preprocessing.ray_runner import ray_runner

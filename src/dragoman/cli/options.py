@@ -82,6 +82,9 @@ DECODING = (
     "cut_off",
 )
 """Decoding options of a translator."""
+GlossaryLanguages = Annotated[
+    str | None, typer.Option(metavar="SOURCE:TARGET", help="Languages of a glossary that has several ones, as en:de.")
+]
 LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
 LANGUAGES = ("source_language", "target_language")
@@ -127,9 +130,7 @@ _SHARED: Mapping[str, Any] = (
         "glossary": Annotated[
             Path | None, typer.Option(help="Terms and their translations: a file .tsv, .csv or .tbx (TBX).")
         ],
-        "glossary_languages": Annotated[
-            str | None, typer.Option(metavar="SOURCE:TARGET", help="Languages in a glossary of several ones: en:de.")
-        ],
+        "glossary_languages": GlossaryLanguages,
         "glossary_mode": Annotated[
             Literal["hard", "soft", "annotated"] | None,
             typer.Option(

@@ -439,6 +439,9 @@ CASES = {
     "train --source train.en --target train.de --save-dir new": ("--output-dir",),
     "train --source train.en --target train.de --out notes.txt/x": ("notes.txt",),
     # data
+    "data glossary": ("GLOSSARY",),
+    "data glossary missing.tsv --source train.en --target train.de --output new.tsv": ("missing.tsv",),
+    "data glossary train.en --source train.en --target train.de --output new.tsv": ("train.en", ".tsv"),
     "data prepar": ("dragoman data prepare",),
     "data prepare": ("--output-dir",),
     "data prepare --out new": ("--source",),

@@ -97,6 +97,11 @@ class Glossary:
         return cls(tuple(Term.parse(source, target) for source, target in rows), source_language, target_language)
 
     @property
+    def num_forms(self) -> int:
+        """Number of forms of all sources and targets."""
+        return sum(len(term.sources) + len(term.targets) for term in self.terms)
+
+    @property
     def always_forbidden(self) -> tuple[str, ...]:
         """Phrases that are forbidden in every translation."""
         return tuple(dict.fromkeys(form for term in self.terms if not term.sources for form in term.forbidden))
