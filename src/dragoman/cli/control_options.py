@@ -26,6 +26,8 @@ def read_control(given: Mapping[str, Any]) -> ControlOptions:
     else:
         names = ("glossary_languages", "glossary_mode")
         options.refuse({name: given.get(name) for name in names}, "without --glossary")
+    if "markup" in given:
+        control["markup"] = given["markup"]
     return control
 
 

@@ -89,7 +89,7 @@ LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
 LANGUAGES = ("source_language", "target_language")
 """Languages of a translation."""
-CONTROL = ("target_prefix", "glossary", "glossary_languages", "glossary_mode")
+CONTROL = ("target_prefix", "glossary", "glossary_languages", "glossary_mode", "markup")
 """Options that control the words of translations, which `cli.control_options` reads."""
 FILES = ("file", "file_format", "only", "needs_review", "memory", "memory_threshold", "report")
 """Options of the translation of a file."""
@@ -137,6 +137,10 @@ _SHARED: Mapping[str, Any] = (
                 help="Require the terms, prefer them, or write them into the source for a model that was trained so.",
                 show_default="hard",
             ),
+        ],
+        "markup": Annotated[
+            Literal["xml", "html"] | None,
+            typer.Option(help="Keep the inline tags of texts, and place them around the words they belong to."),
         ],
     }
     | {

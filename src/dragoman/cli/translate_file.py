@@ -51,7 +51,7 @@ def translate_file_command(
     from dragoman.inference.translator import Translator
     from dragoman.runs.translate_file import FileOptions, read_memory, translate_file
 
-    options.refuse({"target_prefix": control.get("target_prefix")}, "with --file")
+    options.refuse({name: control.get(name) for name in ("target_prefix", "markup")}, "with --file")
     if "memory" not in files:
         options.refuse({"memory_threshold": files.get("memory_threshold")}, "without --memory")
     language = language or languages.get("source_language")

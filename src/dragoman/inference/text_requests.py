@@ -1,6 +1,7 @@
 """Requests for the translations of texts: prepared, segmented, and with what their outputs begin with."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, final
 
 from dragoman.data.tokenizers import Direction, Tokenizer
@@ -10,6 +11,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features
 from dragoman.inference.control.output_starts import OutputStarts
+from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.prepare_texts import ControlOptions, prepare_texts
 from dragoman.inference.control.prepared_text import PreparedText
 from dragoman.inference.scheduler import Request
@@ -38,13 +40,16 @@ class RequestBuilder:
         direction: Direction,
         splitter: Callable[[str], Layout],
         max_segment_length: int,
+        turn: Callable[[], AbstractContextManager[None]],
     ) -> None:
+        """`turn` waits until the backend is free to align the words of translations with tags."""
         self.config = config
         self._tokenizer = tokenizer
         self._splitter = splitter
         self._needs_source_features = backend.needs_source_features
         self._positions = backend.max_length
         self._segmenter = Segmenter(tokenizer.source, max_length=max_segment_length, direction=direction)
+        self._aligner = PairAligner(backend, tokenizer, direction, turn)
         has_shortlist = backend.shortlist is not None
         self._starts = OutputStarts(tokenizer.target, direction, config, has_shortlist=has_shortlist)
 
@@ -52,7 +57,7 @@ class RequestBuilder:
         self, texts: Sequence[str], control: ControlOptions, source_features: TextFeatures | None, first_line: int
     ) -> Iterator[TextRequests]:
         """Yield the requests for each text; an invalid text raises its error after the texts before it."""
-        prepared = prepare_texts(texts, self._tokenizer, **control)
+        prepared = prepare_texts(texts, self._tokenizer, self._aligner, **control)
         heads = check_source_features(
             texts, source_features, first_line, needs_source_features=self._needs_source_features
         )

@@ -27,6 +27,10 @@ class Translation:
     """Segments that the text was translated in: 0 of an empty text, several of one that is long or split."""
     unmet: tuple[str, ...] = ()
     """Words of constraints that it lacks, repeats, or should not have."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """Text of each segment and its translation, as the model read and wrote them."""
+    markup_problems: tuple[str, ...] = ()
+    """Tags of the text without a partner, and tags whose places in the translation are guesses."""
     model_texts: ModelTexts | None = None
     """What the model read and wrote; None where they are unknown."""
 
@@ -63,6 +67,7 @@ class Translation:
             "token_log_probs": list(self.hypothesis.token_log_probs),
             "quality": self.quality.to_dict(),
             **({"unmet": list(self.unmet)} if self.unmet else {}),
+            **({"markup_problems": list(self.markup_problems)} if self.markup_problems else {}),
         }
 
     def __repr__(self) -> str:
@@ -165,4 +170,5 @@ def _join(parts: Sequence[Translation], config: DecodingConfig, *, text: str) ->
         tokens=tuple(token for part in parts for token in part.tokens),
         segments=sum(part.segments for part in parts),
         unmet=tuple(name for part in parts for name in part.unmet),
+        parts=tuple(pair for part in parts for pair in part.parts),
     )

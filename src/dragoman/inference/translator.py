@@ -209,6 +209,12 @@ class Translator:
         with one or none for each text. With the `glossary_mode` "hard", the default, they are constraints on the
         segments that have the terms; with "soft" they are preferred, and with "annotated" the model reads them in its
         source, and must have been trained so (`data.augmentation.terminology`).
+
+        `markup` is "xml" or "html", or `MarkupRules`, or a list with one or None for each text. Tags of the texts are
+        then not translated, and stand in the translations around the words that the cross-attention aligns:
+        well-formed, each element once. `Translation.markup_problems` names tags whose places are guesses, as all
+        are where the model has no cross-attention. Translate blocks such as paragraphs one by one
+        (`dragoman.data.markup.split_blocks`).
         """
         call = self._read(texts, config, **options)
         return self._results(call, self._runner.run(call.requests))
@@ -319,6 +325,7 @@ class Translator:
             direction=self.tokenizer.prefixes.resolve(**cast(LanguageOptions, languages)),
             splitter=build_splitter(options.get("split"), options.get("language")),
             max_segment_length=self.max_segment_length,
+            turn=self._runner.turn,
         )
         return builder, cast(ControlOptions, control)
 
@@ -472,9 +479,10 @@ class Translator:
         self, line: TextRequests, found: Iterable[Sequence[Hypothesis]], config: DecodingConfig
     ) -> TranslationResult:
         """Join the translations of the segments of a text, and warn where the best one was cut off."""
-        pairs = zip(line.requests, found, strict=True)
-        parts = iter([self._translations(some, request.start.constraints) for request, some in pairs])
         layout, sentences = line.segmented
+        segments = (segment.text for sentence in sentences for segment in sentence)
+        rows = zip(segments, line.requests, found, strict=True)
+        parts = iter([self._translations(text, some, request.start.constraints) for text, request, some in rows])
         joined = [
             join_translations(
                 [next(parts) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
@@ -496,14 +504,18 @@ class Translator:
             warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
         return result
 
-    def _translations(self, hypotheses: Sequence[Hypothesis], constraints: PhraseAutomaton | None) -> list[Translation]:
+    def _translations(
+        self, source: str, hypotheses: Sequence[Hypothesis], constraints: PhraseAutomaton | None
+    ) -> list[Translation]:
+        """Return the translations of a segment."""
         side = self.tokenizer.target
         return [
             Translation(
-                side.decode(one.tokens),
+                text,
                 one,
                 tuple(side.ids_to_tokens(one.tokens)),
                 unmet=() if constraints is None else constraints.unmet(one.tokens),
+                parts=((source, text),),
             )
-            for one in hypotheses
+            for one, text in ((one, side.decode(one.tokens)) for one in hypotheses)
         ]

@@ -53,5 +53,5 @@ def no_alignment_error() -> DataError:
     """Return the error of a model that cannot align words."""
     return DataError(
         "The model has no cross-attention that aligns words. Use an encoder-decoder Transformer with PyTorch or the "
-        "CPU library, or translate without markup."
+        "CPU library."
     )

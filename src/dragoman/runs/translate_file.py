@@ -211,10 +211,14 @@ def _run(
     """Translate all texts in one stream."""
     jobs = [one for one in work.values() for _ in one.texts]
     texts = (text for one in work.values() for text in one.texts)
+    markup = [kind for (kind, _), one in work.items() for _ in one.texts]
+    if any(markup):
+        stream_options = {**stream_options, "markup": markup}
     results = translator.translate_stream(texts, config, **stream_options)
     with collect_text_warnings() as found:
         for job, result in zip(jobs, progress(results, len(jobs)), strict=True):
             job.results.append(result)
+            job.warnings += result[0].markup_problems
     for warning in found:
         jobs[warning.number - 1].warnings.append(warning.message)
 

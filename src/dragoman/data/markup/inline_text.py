@@ -13,7 +13,7 @@ from typing import final
 from dragoman.data.markup.elements import Part, pair_tags
 from dragoman.data.markup.fill_tags import Filler
 from dragoman.data.markup.inline_items import Item, Sides
-from dragoman.data.markup.place_items import Placer
+from dragoman.data.markup.place_items import Placer, scale_items
 from dragoman.data.markup.tags import MarkupRules, encode_text
 from dragoman.data.markup.token_alignment import TokenAlignment, find_atoms
 
@@ -49,11 +49,11 @@ class InlineText:
     end: str
     items: tuple[Item, ...]
 
-    def place(self, translation: str, alignment: TokenAlignment) -> PlacedText:
+    def place(self, translation: str, alignment: TokenAlignment | None) -> PlacedText:
         """Return the translation with all tags, each element as one span and nested as in the source.
 
         The translation has no tags and no character references. A translation that equals the text has the fragment,
-        byte for byte.
+        byte for byte. Without an alignment, all places are in proportion to the length of the text.
         """
         if translation == self.text:
             return PlacedText(self.fragment, ())
@@ -61,10 +61,14 @@ class InlineText:
             return PlacedText(f"{self.begin}{encode_text(translation)}{self.end}", ())
         source = find_atoms(self.text, cuts=[cut for item in self.items for cut in item.cuts])
         target = find_atoms(translation)
-        placer = Placer(self.text, translation, source, target, alignment.of_atoms(source, target))
-        placed = placer.place(self.items)
+        unplaced: tuple[str, ...] = ()
+        if alignment is None:
+            placed = scale_items(self.items, source, len(target))
+        else:
+            placer = Placer(self.text, translation, source, target, alignment.of_atoms(source, target))
+            placed, unplaced = placer.place(self.items), tuple(placer.unplaced)
         content = Filler(translation, target).fill(placed)
-        return PlacedText(f"{self.begin}{content}{self.end}", tuple(placer.unplaced))
+        return PlacedText(f"{self.begin}{content}{self.end}", unplaced)
 
 
 def parse_inline(fragment: str, rules: MarkupRules) -> InlineText:
@@ -143,7 +147,7 @@ class _Reader:
             self.text += part.text
             end = len(self.text)
         elif is_visible and self.text[-1:].isalnum() and self._next_characters[place + 1].isalnum():
-            self.text += " "  # a line break or an image separates words
+            self.text += "" if part.source.startswith("<wbr") else " "  # a line break or an image separates words
         return Item(place, begin, end, part.source, None, (sides, sides), (), part.text, is_visible)
 
     def _sides(self, place: int) -> Sides:

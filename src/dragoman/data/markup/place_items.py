@@ -1,6 +1,7 @@
 """Places of tags in a translation, by the alignment of its words."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -118,3 +119,21 @@ class Placer:
             near[:-1] += self._weights[:, before]
         scores = near + order
         return max(gaps, key=lambda gap: (scores[gap], -gap))
+
+
+def scale_items(items: Sequence[Item], source: Sequence[Span], count: int) -> list[PlacedItem]:
+    """Return items in the same proportions of a translation with `count` atoms; none replaces its words."""
+    ends = [end for _, end in source]
+
+    def scale(place: int) -> int:
+        return bisect_right(ends, place) * count // max(1, len(ends))
+
+    return [
+        PlacedItem(
+            item,
+            scale(item.begin),
+            scale(item.begin if item.end_tag is None else item.end),
+            tuple(scale_items(item.children, source, count)),
+        )
+        for item in items
+    ]

@@ -40,9 +40,8 @@ class MarkupRules:
 
     def is_ignored(self, name: str, start_tag: str) -> bool:
         """Return whether the text of an element is not translated."""
-        if name in self.ignored:
-            return True
-        return self.markup == "html" and (name in UNTRANSLATED or is_not_translated(start_tag))
+        is_code = self.markup == "html" and name in UNTRANSLATED
+        return is_code or name in self.ignored or is_not_translated(start_tag)
 
 
 @final

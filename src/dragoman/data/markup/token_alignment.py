@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, Self, final
 
 import numpy as np
 
@@ -29,6 +29,15 @@ class TokenAlignment:
     source_spans: tuple[Span, ...]
     target_spans: tuple[Span, ...]
     weights: Float[np.ndarray, "target source"]
+
+    @classmethod
+    def proportional(cls, source: str, target: str) -> Self:
+        """Return a guess: each word is aligned to the word at the same share of the other text."""
+        columns, rows = find_atoms(source), find_atoms(target)
+        weights = np.zeros((len(rows), len(columns)))
+        for row in range(len(rows) if columns else 0):
+            weights[row, int((row + 0.5) * len(columns) / len(rows))] = 1
+        return cls(tuple(columns), tuple(rows), weights)
 
     def of_atoms(self, source: Sequence[Span], target: Sequence[Span]) -> Float[np.ndarray, "targets sources"]:
         """Return the weights of atoms on atoms: each row sums to one, or is zero where nothing is aligned."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TypedDict, TypeVar
 
+from dragoman.data.markup import MarkupRules, parse_inline
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
 from dragoman.inference.control.glossary_terms import (
@@ -11,6 +12,8 @@ from dragoman.inference.control.glossary_terms import (
     TextGlossaries,
     build_glossary_control,
 )
+from dragoman.inference.control.inline_markup import AnyMarkup, MarkupStep, TextMarkup, read_markup
+from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.prepared_text import PreparedText, TextStep
 from dragoman.inference.control.text_constraints import Constraint, TextConstraints
 from dragoman.inference.length_batches import text_list
@@ -26,6 +29,7 @@ class ControlOptions(TypedDict, total=False):
     constraints: TextConstraints | None
     glossary: TextGlossaries | None
     glossary_mode: GlossaryMode | None
+    markup: TextMarkup | None
 
 
 def control_of_part(control: ControlOptions, first: int, count: int) -> ControlOptions:
@@ -38,6 +42,8 @@ def control_of_part(control: ControlOptions, first: int, count: int) -> ControlO
         part["constraints"] = constraints[first : first + count] or None
     if isinstance(glossary := control.get("glossary"), Sequence):
         part["glossary"] = glossary[first : first + count]
+    if (markup := _markup_of_each(control.get("markup"))) is not None:
+        part["markup"] = markup[first : first + count]
     return part
 
 
@@ -47,30 +53,42 @@ def check_length(control: ControlOptions, count: int) -> None:
     _read_constraints(control.get("constraints"), count)
     if isinstance(glossary := control.get("glossary"), Sequence):
         _one_for_each(glossary, count, "glossary")
+    _read_markups(control.get("markup"), count)
 
 
 def prepare_texts(
     texts: Sequence[str],
     tokenizer: Tokenizer,
+    aligner: PairAligner,
     *,
     target_prefix: str | Sequence[str] | None = None,
     constraints: TextConstraints | None = None,
     glossary: TextGlossaries | None = None,
     glossary_mode: GlossaryMode | None = None,
+    markup: TextMarkup | None = None,
 ) -> list[PreparedText]:
-    """Return the texts, prepared. Raises DataError unless there are as many prefixes and constraints as texts."""
+    """Return the texts, prepared; `aligner` places their tags.
+
+    Raises DataError where an option is for another number of texts.
+    """
     prefixes = _read_prefixes(target_prefix, len(texts))
     needed = _read_constraints(constraints, len(texts))
     terms = _read_glossaries(glossary, glossary_mode, tokenizer, len(texts))
+    rules = _read_markups(markup, len(texts))
     return [
-        PreparedText(text, _steps(text, own_terms), prefix.strip(), tuple(own))
-        for text, prefix, own, own_terms in zip(texts, prefixes, needed, terms, strict=True)
+        PreparedText(text, _steps(text, own_rules, aligner, own_terms), prefix.strip(), tuple(own))
+        for text, prefix, own, own_rules, own_terms in zip(texts, prefixes, needed, rules, terms, strict=True)
     ]
 
 
-def _steps(text: str, terms: GlossaryControl | None) -> tuple[TextStep, ...]:
+def _steps(
+    text: str, rules: MarkupRules | None, aligner: PairAligner, terms: GlossaryControl | None
+) -> tuple[TextStep, ...]:
     """Return the steps of a text; each changes the text that the step before it has made."""
     steps: list[TextStep] = []
+    if rules is not None:
+        steps.append(MarkupStep(parse_inline(text, rules), aligner))
+        text = steps[-1].text
     if terms is not None:
         steps.append(terms.step(text))
     return tuple(steps)
@@ -87,6 +105,18 @@ def _read_prefixes(given: str | Sequence[str] | None, count: int) -> list[str]:
     if given is None or isinstance(given, str):
         return [given or ""] * count
     return _one_for_each(text_list(given, name="target_prefix"), count, "target_prefix")
+
+
+def _markup_of_each(given: TextMarkup | None) -> Sequence[AnyMarkup | None] | None:
+    """Return the markup of each text, None if all texts have the same."""
+    return None if given is None or isinstance(given, str | MarkupRules) else given
+
+
+def _read_markups(given: TextMarkup | None, count: int) -> list[MarkupRules | None]:
+    if (each := _markup_of_each(given)) is not None:
+        return list(map(read_markup, _one_for_each(each, count, "markup")))
+    assert given is None or isinstance(given, str | MarkupRules)
+    return [read_markup(given)] * count
 
 
 def _read_glossaries(

@@ -1,0 +1,101 @@
+"""Inline tags: what a model reads, and where tags stand in translations."""
+
+import numpy as np
+import pytest
+
+from dragoman.data.markup import MarkupRules, TokenAlignment, parse_inline
+from dragoman.data.markup.token_alignment import find_atoms
+from dragoman.errors import DataError
+
+HTML, XML = MarkupRules(), MarkupRules(markup="xml")
+
+
+def place(fragment: str, translation: str, links: str, rules: MarkupRules = HTML) -> str:
+    """Return the placed tags; `links` are those of words and punctuation, as `source-target`, counted from 0."""
+    parsed = parse_inline(fragment, rules)
+    source, target = find_atoms(parsed.text), find_atoms(translation)
+    weights = np.zeros((len(target), len(source)))
+    for one, other in (link.split("-") for link in links.split()):
+        weights[int(other), int(one)] = 1
+    return parsed.place(translation, TokenAlignment(tuple(source), tuple(target), weights)).content
+
+
+@pytest.mark.parametrize(
+    ("fragment", "text"),
+    [
+        ("The <b>red</b> cat", "The red cat"),
+        ("a <x/> b", "a b"),
+        ("line one<br>line two", "line one line two"),
+        ("un<b>believ</b>able", "unbelievable"),
+        ("soft<wbr>ware", "software"),
+        ("  <p> a &lt; b &amp; c </p>\n", "a < b & c"),
+        ("a <b>\n  b</b>", "a b"),
+        ("Run <code>ls -l</code>.", "Run ls -l."),
+        (f"Run <code>{'x' * 99}</code> now", "Run now"),
+        ("<b> </b><i/>", ""),
+    ],
+)
+def test_text_that_the_model_reads(fragment: str, text: str) -> None:
+    assert parse_inline(fragment, HTML).text == text
+
+
+@pytest.mark.parametrize(
+    ("fragment", "translation", "links", "expected"),
+    [
+        ("The <b>red</b> cat", "Le chat rouge", "0-0 2-1 1-2", "Le chat <b>rouge</b>"),
+        ("<i>The <b>red</b> cat</i>", "Le chat rouge", "0-0 2-1 1-2", "<i>Le chat <b>rouge</b></i>"),
+        ("<b>a</b> <i>b</i>", "B A", "0-1 1-0", "<i>B</i> <b>A</b>"),
+        ("see <b>a</b>.", "A sehen.", "0-1 1-0 2-2", "<b>A</b> sehen."),
+        # An outlier of the alignment does not stretch an element over the sentence.
+        ("<b>a</b> b c d", "A B C D E", "0-0 1-1 2-2 3-3 0-4", "<b>A</b> B C D E"),
+        # A gap of one word belongs to the element around it.
+        ("<b>give up</b> now", "gib jetzt auf", "0-0 1-2 2-1", "<b>gib jetzt auf</b>"),
+        ("one<br>two", "eins zwei", "0-0 1-1", "eins<br>zwei"),
+        ("one <x/> two", "zwei eins", "0-1 1-0", "<x/> zwei eins"),
+        ("one <x/>.", "eins.", "0-0 1-1", "eins <x/>."),
+        ("one<b> two</b>", "eins zwei", "0-0 1-1", "eins<b> zwei</b>"),
+        ("Run <code>ls</code> now", "Jetzt LS ausführen", "0-2 1-1 2-0", "Jetzt <code>ls</code> ausführen"),
+        ("a <b>b</b> &amp; c", "x & <y>", "0-0 2-1", "x <b></b>&amp; &lt;y&gt;"),
+    ],
+)
+def test_places_of_tags(fragment: str, translation: str, links: str, expected: str) -> None:
+    assert place(fragment, translation, links) == expected
+
+
+def test_ignored_elements_of_xml_stay_byte_for_byte() -> None:
+    rules = MarkupRules(markup="xml", ignored=frozenset(["x"]))
+    assert (
+        place('At <x id="7">{max}</x> most', "Höchstens {max}", "0-0 2-2 4-0", rules) == 'Höchstens <x id="7">{max}</x>'
+    )
+
+
+def test_tags_without_partner_are_placed_and_reported() -> None:
+    parsed = parse_inline("a <b>c</i> d", HTML)
+    assert parsed.problems == ("</i> ends no element", "<b> has no end tag")
+    assert place("a <b>c</i> d", "A C D", "0-0 1-1 2-2") == "A <b>C</i> D"
+
+
+def test_elements_without_aligned_words_are_reported() -> None:
+    placed = parse_inline("a <b>b</b>", XML).place(
+        "A", TokenAlignment(((0, 1), (2, 3)), ((0, 1),), np.array([[1.0, 0]]))
+    )
+    assert placed.content == "A<b></b>"
+    assert placed.unplaced == ("<b>",)
+
+
+def test_deep_nesting_is_refused() -> None:
+    with pytest.raises(DataError, match="more than 256 elements inside of each other"):
+        parse_inline("<b>" * 99_999 + "x", HTML)
+
+
+def test_many_tags_take_linear_time() -> None:
+    fragment = "".join(f"w{number}<x/>" for number in range(2000))
+    parsed = parse_inline(fragment, XML)
+    assert parsed.place("Z", None).content.count("<x/>") == 2000
+
+
+def test_places_without_alignment_are_proportional() -> None:
+    parsed = parse_inline("<x/>a <b>b <i>c</i></b> d", XML)
+    assert parsed.place("A B C D E F G H", None).content == "<x/>A B <b>C D <i>E F</i></b> G H"
+    guess = TokenAlignment.proportional(parsed.text, "A B C D E F G H")
+    assert parsed.place("A B C D E F G H", guess).content == "<x/>A B <b>C D <i>E F</i></b> G H"
