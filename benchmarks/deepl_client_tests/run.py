@@ -28,7 +28,6 @@ import yaml
 HERE = Path(__file__).parent
 READY = "listening on "
 REASONS = {
-    "glossar": "glossaries, which are refused",
     "styl": "style rules and DeepL Write, which are not offered",
     "rephrase": "style rules and DeepL Write, which are not offered",
     "formality": "formality, which no model here has",

@@ -8,7 +8,7 @@ from typing import Literal, final, get_args
 from dragoman.data.terminology.annotation import Annotation, annotate_terms
 from dragoman.data.terminology.glossary import Glossary, Term
 from dragoman.data.terminology.matching import TermMatch
-from dragoman.data.terminology.target_forms import forbidden_forms, required_forms, with_capitals
+from dragoman.data.terminology.target_forms import forbidden_forms, has_phrase, required_forms, with_capitals
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.data.tokenizers.reserved_symbols import TERM_SYMBOLS, has_reserved_symbols, remove_reserved_symbols
 from dragoman.errors import ConfigError, shorten
@@ -65,6 +65,22 @@ class GlossaryControl:
         )
         return [one for one in found if one is not None][:MAX_TERMS]
 
+    def translation(self, segment: str) -> str | None:
+        """Return the translation of a segment that is a term and nothing else; None unless it has one form.
+
+        It begins with a capital letter where the segment does. A variant has no known translation: it is a plural.
+        """
+        if self.mode != "hard" or len(matches := self.glossary.find(segment)) != 1:
+            return None
+        [match] = matches
+        forms = {form for term in match.terms for form in ((match.text,) if term.is_untranslated else term.targets)}
+        if match.text != segment.strip() or match.is_variant or len(forms) != 1:
+            return None
+        [form] = forms
+        capital = form[0].upper() + form[1:]
+        chosen = capital if match.text[0].isupper() and capital in required_forms(match) else form
+        return chosen if self._can_write(chosen) and not has_phrase(chosen, self.glossary.always_forbidden) else None
+
     def missing(self, text: str) -> list[str]:
         """Return the terms of a text that no constraint demands, since the model cannot write them."""
         if self.mode != "hard":
@@ -93,6 +109,10 @@ class GlossaryStep:
     def constraints(self, segment: str) -> Sequence[Constraint]:
         """Return the constraints on the translation of a segment."""
         return self.control.constraints(segment)
+
+    def translation(self, segment: str) -> str | None:
+        """Return the translation of a segment that is a term and nothing else."""
+        return self.control.translation(segment)
 
     def restore(self, translation: Translation) -> Translation:
         """Return the translation without symbols of terms, with the terms that could not be demanded as unmet."""

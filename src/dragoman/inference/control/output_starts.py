@@ -13,6 +13,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.inference.control.prepared_text import PreparedText
 from dragoman.inference.control.text_constraints import build_automaton, word_boundaries
 from dragoman.inference.text_segmentation import SegmentedText
+from dragoman.models.special_symbols import EOS
 
 
 @final
@@ -40,6 +41,10 @@ class OutputStarts:
         [forced] = self._direction.encode_targets(self._tokenizer, [text.prefix])
         starts = []
         for segment in segments:
+            if not text.prefix and not text.given and (known := text.known_translation(segment.text)) is not None:
+                [tokens] = self._direction.encode_targets(self._tokenizer, [known])
+                starts.append(OutputStart(forced=(*tokens, EOS)))
+                continue
             automaton = None
             if constraints := text.constraints(segment.text):
                 self._check_search()

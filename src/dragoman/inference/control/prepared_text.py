@@ -30,6 +30,15 @@ class TextStep(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsTranslations(Protocol):
+    """Step that knows the whole translation of some segments."""
+
+    def translation(self, segment: str) -> str | None:
+        """Return the translation of a segment, None where it is not known."""
+        ...
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class PreparedText:
@@ -49,6 +58,11 @@ class PreparedText:
     def constraints(self, segment: str) -> list[Constraint]:
         """Return all constraints on the translation of a segment of the text that the model reads."""
         return [*self.given, *(one for step in self.steps for one in step.constraints(segment))]
+
+    def known_translation(self, segment: str) -> str | None:
+        """Return the translation of a segment that a step knows, None without one."""
+        known = (step.translation(segment) for step in self.steps if isinstance(step, KnowsTranslations))
+        return next((one for one in known if one is not None), None)
 
     def restore(self, translation: Translation) -> Translation:
         """Return the translation of the original text."""

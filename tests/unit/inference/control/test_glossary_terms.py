@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,3 +141,53 @@ def test_each_text_has_its_own_glossary(translator: Translator) -> None:
     ] == [one.text for one in found]
     with pytest.raises(DataError, match="3 texts but 1 of `glossary`"):
         translator.translate(texts, glossary=[None])
+
+
+@pytest.fixture(scope="module")
+def trained() -> Translator:
+    """A translator that has learned a few words and can write all of the tests below."""
+    return load(Path(__file__).parents[3] / "golden" / "run-1", Translator)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cat", "hund"),
+        (" cat\n", "hund"),
+        ("a cat", None),
+        ("cat cat", None),
+        ("cats", None),  # a variant
+        ("sea", "sea"),  # untranslated
+        ("man", None),  # two forms
+        ("house", None),  # forbidden everywhere
+    ],
+)
+def test_a_text_that_is_a_term_has_its_translation(trained: Translator, text: str, expected: str | None) -> None:
+    rows = [Term(("cat",), ("hund",)), Term(("sea",)), Term(("man",), ("Mann", "Katze")), Term(("house",), ("Haus",))]
+    glossary = Glossary((*rows, Term((), forbidden=("Haus",))))
+    assert GlossaryControl(glossary, "hard", trained.tokenizer).translation(text) == expected
+    assert GlossaryControl(glossary, "soft", trained.tokenizer).translation(text) is None
+    if expected is not None:
+        found = trained.translate(text, glossary=glossary)
+        assert (found.text.strip(), found.log_prob, found[0].hypothesis.finished) == (expected, 0, True)
+        assert trained.translate(text, glossary=glossary, beam_size=1).text == found.text
+
+
+def test_a_term_alone_begins_with_a_capital_as_its_source_does(trained: Translator) -> None:
+    control = GlossaryControl(Glossary.from_pairs({"cat": "hund"}), "hard", trained.tokenizer)
+    assert control.translation("Cat") == "Hund"
+    exact = Glossary((Term(("Cat",), ("hund",), case="exact"),))
+    assert GlossaryControl(exact, "hard", trained.tokenizer).translation("Cat") == "hund"
+
+
+def test_terms_alone_are_translated_among_other_texts(trained: Translator) -> None:
+    texts = ["the small cat sleeps in the house", "cat", "two dogs play", "house"]
+    options: Any = {"glossary": {"cat": "Hund", "house": "Mann"}, "n_best": 3, "beam_size": 4}
+    found = trained.translate(texts, **options)
+    assert [found[1].text, found[3].text] == ["Hund", "Mann"]
+    alone = [trained.translate(one, **options) for one in texts]
+    assert [[one.text for one in row] for row in found] == [[one.text for one in row] for row in alone]
+    assert found[2].text == trained.translate(texts[2], n_best=3, beam_size=4).text
+    prefixed = trained.translate("cat", glossary={"cat": "Hund"}, target_prefix="eine")
+    assert prefixed.text.startswith("eine")
+    assert prefixed.text.endswith("Hund")  # the search goes on
