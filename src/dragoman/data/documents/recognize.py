@@ -19,13 +19,14 @@ from dragoman.data.documents.string_resources import open_android, open_resx, op
 from dragoman.data.documents.texts.plain_text import PlainText
 from dragoman.data.documents.texts.subtitles import Subtitles
 from dragoman.data.documents.web.html_page import HtmlPage
+from dragoman.data.documents.web.markdown import Markdown
 from dragoman.data.documents.xliff import open_xliff
 from dragoman.data.documents.yaml_strings import open_yaml
 from dragoman.errors import DataError, describe_unreadable, shorten
 
 DocumentFormat = Literal[
     "po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "resx", "ts", "properties", "json", "yaml", "csv",
-    "html", "text", "srt", "vtt", "docx", "pptx", "odt", "odp", "epub",
+    "html", "text", "srt", "vtt", "docx", "pptx", "odt", "odp", "epub", "markdown",
 ]  # fmt: skip
 """Formats of documents."""
 
@@ -51,6 +52,7 @@ ENDINGS: dict[str, DocumentFormat] = {
     **dict.fromkeys((".odt", ".ott"), "odt"),
     **dict.fromkeys((".odp", ".otp"), "odp"),
     ".epub": "epub",
+    **dict.fromkeys((".md", ".markdown"), "markdown"),
 }
 """Format of the files with each ending; others are told by their content."""
 _Open = Callable[[bytes, str, str | None, str | None], Document]
@@ -77,6 +79,7 @@ _OPENERS: dict[DocumentFormat, _Open] = {
     "pptx": lambda content, name, *_: OfficeDocument(content, format="pptx", name=name),
     "odt": lambda content, name, *_: OpenDocument(content, format="odt", name=name),
     "odp": lambda content, name, *_: OpenDocument(content, format="odp", name=name),
+    "markdown": lambda content, name, *_: Markdown(content, name=name),
     "epub": lambda content, name, _, target: Book(content, name=name, target_language=target),
 }
 SNIFFED = 4096

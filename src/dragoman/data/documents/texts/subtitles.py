@@ -36,10 +36,11 @@ _SENTENCE_END = re.compile(r"""[.!?…。！？:♪♫*)\]][\s"'”’»)\]]*\Z"
 _SPEAKER = re.compile(r"(?:[-–—‐]|>>+)\s*")
 """Start of a line of another speaker."""
 _UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
-_WORDS = re.compile(
-    rf"\s*(?:(?:{_TAG.pattern.replace('?P<name>', '?:')})*(?:[{_UNSPACED}]|[^\s<{{{_UNSPACED}]+|[<{{]|\Z))"
-)
-"""Words of a line with the space and the tags before each; a character of Chinese, Japanese or Korean is a word."""
+_CLOSING = r"</[^<>\r\n]{0,80}>"
+_OPENING = rf"(?!</)(?:{_TAG.pattern.replace('?P<name>', '?:')})"
+_WORD = rf"(?!{_CLOSING})(?:[{_UNSPACED}]|[^\s<{{{_UNSPACED}]+|[<{{])"
+_WORDS = re.compile(rf"\s*(?:{_OPENING})*+(?:{_WORD})?+(?:{_CLOSING})*+")
+"""Words of a line with the space and the tags around each; a character of Chinese, Japanese or Korean is a word."""
 Format = Literal["srt", "vtt"]
 
 
@@ -139,7 +140,7 @@ def cut_text(text: str, shares: Sequence[int]) -> list[str]:
     Each part has at least one word. A text of fewer words than parts is the content of every part.
     """
     words = _WORDS.findall(text)
-    words = [word for word in words if word]
+    words = [word for word in words if word.strip()]
     if len(shares) == 1:
         return [" ".join(text.split())]
     if len(words) < len(shares):

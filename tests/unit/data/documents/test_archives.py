@@ -1,0 +1,191 @@
+"""DOCX, PPTX, ODT, ODP and EPUB: what is a unit, which bytes a translation changes, and hostile archives."""
+
+import io
+import zipfile
+
+import pytest
+
+from dragoman.data.documents.archives.xml_syntax import MAX_DEPTH
+from dragoman.data.documents.document import UnitTranslation, identity
+from dragoman.data.documents.recognize import open_document
+from dragoman.errors import DataError
+from tests.archive_documents import archive, docx, epub, member, open_document_file, pptx, run
+
+
+def sources(content: bytes, name: str) -> list[str]:
+    document = open_document(content, name=name)
+    assert identity(document) == content
+    return [unit.source for unit in document.units]
+
+
+def fill(content: bytes, name: str, part: str, *translations: str | None, language: str | None = None) -> str:
+    document = open_document(content, name=name, target_language=language)
+    return member(document.fill([None if one is None else UnitTranslation(text=one) for one in translations]), part)
+
+
+def word(body: str) -> list[str]:
+    return sources(docx(body), "a.docx")
+
+
+def fill_word(body: str, *translations: str | None) -> str:
+    text = fill(docx(body), "a.docx", "word/document.xml", *translations)
+    return text[text.index("<w:body>") + 8 : text.index("<w:sectPr/>")]
+
+
+def text(content: str, properties: str = "") -> str:
+    """Return a run as it is written."""
+    props = f"<w:rPr>{properties}</w:rPr>" if properties else ""
+    return f'<w:r>{props}<w:t xml:space="preserve">{content}</w:t></w:r>'
+
+
+def test_runs_of_one_format_are_one_text() -> None:
+    other = run("lo ", "<w:lang w:val='en'/>")
+    body = f"<w:p>{run('Hel')}<w:proofErr/>{other}{run('big', '<w:b/>')}{run(' world')}</w:p>"
+    assert word(body) == ['Hello <g id="1">big</g> world']
+    filled = fill_word(body, '<g id="1">Große</g> Welt &amp; mehr')
+    assert filled == f"<w:p>{text('Große', '<w:b/>')}{text(' Welt &amp; mehr')}</w:p>"
+
+
+def test_the_most_frequent_format_of_a_paragraph_has_no_tags() -> None:
+    body = f"<w:p>{run('A long bold text', '<w:b/>')}{run(' end')}</w:p>"
+    assert word(body) == ['A long bold text<g id="1"> end</g>']
+    assert fill_word(body, "Kurz") == f"<w:p>{text('Kurz', '<w:b/>')}</w:p>"
+
+
+def test_tabs_and_line_breaks_end_a_unit() -> None:
+    body = "<w:p><w:r><w:rPr><w:i/></w:rPr><w:t>Name:</w:t><w:tab/><w:t>Alice</w:t><w:br/><w:t>Next</w:t></w:r></w:p>"
+    assert word(body) == ["Name:", "Alice", "Next"]
+    italic = "<w:rPr><w:i/></w:rPr>"
+    assert fill_word(body, None, "Alicia", None) == (
+        f"<w:p><w:r>{italic}<w:t>Name:</w:t><w:tab/></w:r>{text('Alicia', '<w:i/>')}<w:r>{italic}<w:br/><w:t>Next</w:t>"
+        "</w:r></w:p>"
+    )
+
+
+def field(code: str, result: str) -> str:
+    begin, separate, end = (f'<w:r><w:fldChar w:fldCharType="{name}"/></w:r>' for name in ("begin", "separate", "end"))
+    return f"{begin}<w:r><w:instrText> {code} </w:instrText></w:r>{separate}{run(result)}{end}"
+
+
+def test_links_and_their_fields_are_pairs_and_other_fields_stay() -> None:
+    link = f'<w:hyperlink r:id="r1">{run("here", "<w:u/>")}</w:hyperlink>'
+    page = field("PAGE", "7")
+    body = f"<w:p>{run('See ')}{link}{run(' or ')}{field('HYPERLINK x', 'site')}{run(', p. ')}{page}{run(' on')}</w:p>"
+    assert word(body) == ['See <g id="1">here</g> or <g id="2">site</g>, p. <x id="3"/> on']
+    filled = fill_word(body, '<x id="3"/> <g id="1">hier</g>')
+    number = page.replace(' w:rsidR="00A1"', "")
+    assert filled == f'<w:p>{number}{text(" ")}<w:hyperlink r:id="r1">{text("hier", "<w:u/>")}</w:hyperlink></w:p>'
+
+
+def test_text_boxes_have_units_of_their_own() -> None:
+    box = f"<w:r><w:pict><w:txbxContent><w:p>{run('In the box')}</w:p></w:txbxContent></w:pict></w:r>"
+    body = f"<w:p>{run('Before ')}{box}{run(' after')}</w:p>"
+    assert word(body) == ['Before <x id="1"/> after', "In the box"]
+    filled = fill_word(body, 'Nach <x id="1"/>', "Im Kasten")
+    assert filled == f"<w:p>{text('Nach ')}{box.replace(run('In the box'), text('Im Kasten'))}</w:p>"
+
+
+def test_deleted_text_and_comments_stay_and_notes_are_translated() -> None:
+    body = f"<w:p>{run('Kept')}<w:del><w:r><w:delText>Gone</w:delText></w:r></w:del><w:ins>{run(' new')}</w:ins></w:p>"
+    content = docx(
+        body, footnotes=f"<w:footnote><w:p>{run('Note')}</w:p></w:footnote>", header1=f"<w:p>{run('Top')}</w:p>"
+    )
+    assert sources(content, "a.docx") == ['Kept<x id="1"/><g id="2"> new</g>', "Note", "Top"]
+
+
+def test_other_members_keep_their_bytes_dates_and_order() -> None:
+    content = docx(f"<w:p>{run('Hello')}</w:p>", header1=f"<w:p>{run('Top')}</w:p>")
+    filled = open_document(content, name="a.docx").fill([UnitTranslation(text="Hallo"), None])
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(io.BytesIO(filled)) as new:
+        for before, after in zip(old.infolist(), new.infolist(), strict=True):
+            assert (before.filename, before.date_time, before.compress_type, before.external_attr) == (
+                after.filename,
+                after.date_time,
+                after.compress_type,
+                after.external_attr,
+            )
+            assert (old.read(before) == new.read(after)) == (before.filename != "word/document.xml")
+
+
+def test_control_characters_of_a_translation_are_left_out() -> None:
+    assert fill_word(f"<w:p>{run('Hello')}</w:p>", "Hal\x00lo\x0b") == f"<w:p>{text('Hallo')}</w:p>"
+
+
+def test_slides_are_read_in_their_order() -> None:
+    content = pptx(*(f'<a:p><a:r><a:rPr lang="en"/><a:t>Slide {name}</a:t></a:r></a:p>' for name in "abcdefghijk"))
+    assert sources(content, "a.pptx") == [f"Slide {name}" for name in "abcdefghijk"]
+    filled = fill(content, "a.pptx", "ppt/slides/slide11.xml", *[None] * 10, "Folie")
+    assert '<a:p><a:r><a:rPr lang="en"/><a:t>Folie</a:t></a:r></a:p>' in filled
+
+
+def test_open_documents_have_notes_headers_and_no_comments() -> None:
+    note = (
+        "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>A note</text:p></text:note-body>"
+    )
+    note += "</text:note>"
+    body = (
+        f'<text:h>Title</text:h><text:p>One{note} <text:span text:style-name="B">two</text:span><text:tab/>'
+        "three</text:p>"
+        "<text:p><office:annotation><text:p>Remark</text:p></office:annotation>Text</text:p>"
+    )
+    content = open_document_file(body, styles="<style:header><text:p>Head</text:p></style:header>")
+    assert sources(content, "a.odt") == [
+        "Title", 'One<x id="1"/> <g id="2">two</g>', "A note", "three", "Text", "Head",
+    ]  # fmt: skip
+    filled = fill(
+        content, "a.odt", "content.xml", None, '<g id="2">zwei</g> eins<x id="1"/>', "Notiz", None, None, None
+    )
+    moved = note.replace("A note", "Notiz")
+    assert f'<text:p><text:span text:style-name="B">zwei</text:span> eins{moved}<text:tab/>three</text:p>' in filled
+
+
+def test_books_name_the_language_and_keep_their_files() -> None:
+    content = epub("<p>Hello <b>world</b>&#160;!</p>", "<p>Second</p>", labels=("Part one",))
+    assert sources(content, "a.epub") == [
+        "Part one", "Chapter", 'Hello <g id="1">world</g>\u00a0!', "Chapter", "Second",
+    ]  # fmt: skip
+    translations = ["Teil eins", None, None, None, "Zweites"]
+    assert "<dc:language>de</dc:language>" in fill(content, "a.epub", "OEBPS/content.opf", *translations, language="de")
+    chapter = fill(content, "a.epub", "OEBPS/chapter 2.xhtml", *translations, language="de")
+    assert 'xml:lang="de" lang="de"' in chapter
+    assert "<p>Zweites</p>" in chapter
+
+
+def bomb() -> bytes:
+    """Return a DOCX file whose document has more bytes than it declares."""
+    content = bytearray(docx(f"<w:p>{run('a' * 100_000)}</w:p>"))
+    place = content.rindex(b"PK\x01\x02", 0, content.rindex(b"word/document.xml"))
+    content[place + 24 : place + 28] = (1000).to_bytes(4, "little")
+    return bytes(content)
+
+
+ENTITY = '<!DOCTYPE d [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.docx", b"not an archive", "damaged archive"),
+        ("a.docx", archive({"x": "y"}), "Content_Types.* is missing"),
+        ("a.docx", pptx("<a:p/>"), "has no text of a DOCX file"),
+        ("a.docx", bomb(), "damaged archive"),
+        ("a.docx", docx("<w:p>" * (MAX_DEPTH + 1) + "</w:p>" * (MAX_DEPTH + 1)), "nested more than"),
+        ("a.docx", docx("<w:p>"), "not well-formed XML"),
+        ("a.odt", archive({"content.xml": f"{ENTITY}<d>&b;</d>"}), "declares entities"),
+        ("a.odt", archive({"mimetype": "x"}), "has no content.xml"),
+        ("a.odt", archive({"content.xml": "<a/>", "META-INF/manifest.xml": "<encryption-data/>"}), "is encrypted"),
+        ("a.epub", archive({"META-INF/container.xml": "<a/>"}), "names no package"),
+        ("a.epub", archive({"META-INF/container.xml": '<rootfile full-path="../../etc/passwd"/>'}), "is missing"),
+        ("a.docx", archive({f"{number}": "" for number in range(20_001)}), "20,001 members"),
+    ],
+)
+def test_hostile_archives_give_one_message(name: str, content: bytes, problem: str) -> None:
+    with pytest.raises(DataError, match=problem) as caught:
+        open_document(content, name=name)
+    assert "\n" not in str(caught.value)
+
+
+def test_archives_larger_than_the_bound_are_not_unpacked() -> None:
+    zeros = archive({"[Content_Types].xml": b"<Types/>", "word/document.xml": bytes(300 * 2**20)})
+    with pytest.raises(DataError, match="unpacked"):
+        open_document(zeros, name="a.docx")
