@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.errors import DataError
 
-_HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,1000});?\s*")
+_HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;\\]{1,1000})(?:[;\s]|\\n)*")
 _SLAVIC = "n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<12 || n%100>14) ? 1 : 2"
 _EXPRESSIONS = {
     "nplurals=1; plural=0;": "id ja ka ko lo ms th vi zh",

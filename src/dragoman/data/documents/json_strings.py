@@ -152,8 +152,8 @@ class _Parser:
             return table
         while True:
             key = self.key() if closing == "}" else str(len(table.members))
-            if key in table.members:
-                raise self.error(f"after a second key {shorten(key)}")
+            if key in table.members:  # which readers accept; the last one counts for them
+                key = f"{key} ({len(table.members)})"
             table.members[key] = self.value(depth + 1)
             char = self.skip()
             if char not in (closing, ",") or not char:

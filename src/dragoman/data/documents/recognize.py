@@ -124,8 +124,11 @@ def recognize_document(content: bytes, name: str) -> DocumentFormat:
     if ending in ENDINGS:
         return ENDINGS[ending]
     start = content[:SNIFFED].replace(b"\0", b"")  # of UTF-16
+    is_xml = start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\xff\xfe \t\r\n").startswith(b"<") and not start.startswith(
+        b"<?php"
+    )
     for kind, pattern in _CONTENTS.items():
-        if pattern.search(start):
+        if pattern.search(start) and (is_xml or kind == "po"):
             return kind
     raise DataError(
         f"{name}: ending {shorten(ending)} is not the one of a known document format: "

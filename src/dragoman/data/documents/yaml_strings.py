@@ -17,6 +17,8 @@ MAX_LENGTH = 8 * 2**20
 _STRING = "tag:yaml.org,2002:str"
 _PLAIN = re.compile(r"[^\W_][^\t\n#:,\[\]{}\"\\|>&*!%@`]*(?<! )")
 """Texts that are written without quotation marks, inside of brackets too."""
+_PROPERTIES = re.compile(r"(?:[&!]\S*\s+)+")
+"""Anchor and tag before a value, which stay."""
 _JSON_ONLY = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
@@ -78,6 +80,8 @@ def _entries(node: yaml.Node, path: str, file: TextFile, seen: set[int]) -> Iter
 def _entry(node: yaml.ScalarNode, path: str, file: TextFile) -> Entry:
     last = path.rpartition(".")[2]
     start, end = node.start_mark.index, node.end_mark.index
+    properties = _PROPERTIES.match(file.text, start, end)
+    start = properties.end() if properties is not None else start
     style = node.style or ""
     unit = Unit(
         source=node.value,

@@ -145,6 +145,19 @@ def test_a_rails_file_gets_the_key_of_its_language() -> None:
     assert filled == text.replace("en:\n", "pt:\n").replace("greeting: Hello ", "greeting: Olá ")
 
 
+def test_anchors_of_yaml_stay() -> None:
+    document = read(b"a: &one first\nb: *one\nc: !!str 5 apples\n", "a.yml")
+    filled = document.fill([UnitTranslation(text="x"), UnitTranslation(text="y")])
+    assert filled == b"a: &one x\nb: *one\nc: !!str y\n"
+
+
+def test_the_content_tells_a_format_without_an_ending() -> None:
+    assert read(SAMPLES["tmx"][1].encode(), "memory").format == "tmx"
+    assert read(SAMPLES["xliff1"][1].encode("utf-16"), "texts.xml").format == "xliff"
+    with pytest.raises(DataError, match="known document format"):
+        read(b"<?php echo '<xliff version=\"1.2\">';", "a.php")
+
+
 def test_a_table_without_a_target_column_is_translated_in_place() -> None:
     document = read(b'key;text\n1;Hello\n2;"a;b"\n', "a.csv")
     assert [unit.target for unit in document.units] == [None, None]
