@@ -214,6 +214,8 @@ def _run(
     markup = [kind for (kind, _), one in work.items() for _ in one.texts]
     if any(markup):
         stream_options = {**stream_options, "markup": markup}
+    if any(markup := [markup for (markup, _), one in work.items() for _ in one.texts]):
+        stream_options = {**stream_options, "markup": markup}
     results = translator.translate_stream(texts, config, **stream_options)
     with collect_text_warnings() as found:
         for job, result in zip(jobs, progress(results, len(jobs)), strict=True):
@@ -224,10 +226,17 @@ def _run(
 
 
 def _from_model(unit: Unit, work: _Work, options: FileOptions) -> SegmentReport:
+    problems = [problem for result in work.results for problem in result[0].markup_problems]
     qualities = [result[0].quality for result in work.results]
     issues = [one.message for quality in qualities for one in quality.warnings if one.kind not in _WARNED]
     return replace(
-        _report(unit, work.translation, "machine", options, warnings=tuple(dict.fromkeys([*work.warnings, *issues]))),
+        _report(
+            unit,
+            work.translation,
+            "machine",
+            options,
+            warnings=tuple(dict.fromkeys([*work.warnings, *issues, *problems])),
+        ),
         confidence=min((one.confidence for one in qualities), default=None),
     )
 

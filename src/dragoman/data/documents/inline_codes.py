@@ -29,6 +29,8 @@ class InlineNames:
     links: tuple[str, ...] = ("rid", "id")
     """Attributes of which the first that is there names the pair."""
     end_links: tuple[str, ...] = ("rid", "id")
+    repeats: bool = False
+    """Whether a pair may be there twice, as where its words are apart in the translation."""
 
 
 @dataclass
@@ -44,33 +46,49 @@ class InlineCodes:
     """Adds them."""
     codes: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Start and end as they are written; the end of a void code is empty."""
+    own: frozenset[str] = frozenset()
+    """Numbers of the codes of the source, which its translation has, too."""
 
     def read(self, element: XmlElement) -> str:
-        """Return the content of an element as a fragment. Equal codes of a source and its target have one number."""
-        return "".join(self._read(element.children, set()))
+        """Return the content of an element as a fragment; the first that is read is the source.
+
+        Equal codes of a source and its target have one number.
+        """
+        used: set[str] = set()
+        fragment = "".join(self._read(element.children, used))
+        self.own = self.own or frozenset(used)
+        return fragment
 
     def write(self, fragment: str, key: str) -> str:
-        """Return a fragment as it is written in the file. Raises DataError if its tags are not those of its source."""
+        """Return a fragment as it is written in the file. Raises DataError if its tags are not those of its source.
+
+        A code that was there before is left out, since a format has each once, and a missing one is added at the end.
+        """
         parts: list[str] = []
-        opened: list[str] = []
+        opened: list[tuple[str, bool]] = []
+        used: set[str] = set()
         last = 0
         for tag in _TAG.finditer(fragment):
             parts.append(self._write_text(fragment[last : tag.start()], key))
             last = tag.end()
             closing, name, number, void = tag.groups()
-            if closing:
-                if not opened:
-                    raise _error(key, fragment)
-                parts.append(self.codes[opened.pop()][1])
-            elif number not in self.codes:
+            if (closing and not opened) or (not closing and number not in self.codes):
                 raise _error(key, fragment)
-            else:
-                start, end = self.codes[number]
-                parts += [start, end] if name == "g" and void else [start]
-                opened += [number] if name == "g" and not void else []
+            if closing:
+                number, is_new = opened.pop()
+                parts += [self.codes[number][1]] if is_new else []
+                continue
+            is_new = self.names.repeats or number not in used
+            used.add(number)
+            start, end = self.codes[number]
+            opened += [(number, is_new)] if name == "g" and not void else []
+            parts += [start] + [end] * bool(void and name == "g") if is_new else []
         if opened:
             raise _error(key, fragment)
-        return "".join([*parts, self._write_text(fragment[last:], key)])
+        missing = [
+            start + end for number, (start, end) in self.codes.items() if number in self.own and number not in used
+        ]
+        return "".join([*parts, self._write_text(fragment[last:], key), *missing])
 
     def _write_text(self, text: str, key: str) -> str:
         if "<" in text:

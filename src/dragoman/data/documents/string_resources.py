@@ -14,7 +14,7 @@ PLURAL_CATEGORIES = ("zero", "one", "two", "few", "many", "other")
 _ANDROID_TAGS = (
     "a annotation b big cite dfn em font h1 h2 h3 h4 h5 h6 i li ol p s small span strike strong sub sup tt u ul"
 )
-_ANDROID = InlineNames(frozenset(_ANDROID_TAGS.split()))
+_ANDROID = InlineNames(frozenset(_ANDROID_TAGS.split()), repeats=True)
 """Styles of Android's string resources; other elements, such as `xliff:g`, are not translated."""
 _CDATA = re.compile(r"(\s*<!\[CDATA\[)(.*)(\]\]>\s*)", re.DOTALL)
 _ANDROID_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))|(\")|([ \t\r\n]+)", re.DOTALL)

@@ -101,6 +101,16 @@ def test_tags_that_the_source_has_not_are_refused(fragment: str) -> None:
         document.fill([UnitTranslation(text=fragment), None, None, None])
 
 
+def test_each_code_is_there_once() -> None:
+    name, text = SAMPLES["xliff1"]
+    document = read(text.encode(), name)
+    twice = UnitTranslation(text='<g id="1">a</g> b <g id="1">c</g>')
+    assert b'><g id="1">a</g> b c<x id="2"/></target>' in document.fill([twice, None, None, None])
+    name, text = SAMPLES["android"]
+    document = read(text.encode(), name)
+    assert b"><b>a</b> b <b>c</b></string>" in document.fill([twice, *[None] * (len(document.units) - 1)])
+
+
 def test_protected_parts_are_opaque() -> None:
     text = SAMPLES["xliff2"][1].replace('<pc id="1">', '<mrk id="1" translate="no">').replace("</pc>", "</mrk>")
     assert read(text.encode(), "a.xlf").units[0].source == 'First <x id="1"/>.<x id="2"/>'
