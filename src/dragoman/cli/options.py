@@ -66,7 +66,9 @@ TextsOption = Annotated[
 ]
 PairsOption = Annotated[
     str | None,
-    typer.Option(*_FLAGS["pairs"], help="File with both sides, instead of two files: TSV, JSON lines or Parquet."),
+    typer.Option(
+        *_FLAGS["pairs"], help="File with both sides, instead of two files: TSV, JSON lines, Parquet, TMX, PO, …"
+    ),
 ]
 DECODING = (
     "beam_size",
@@ -189,7 +191,7 @@ _SHARED: Mapping[str, Any] = (
             "target": "Target side of the training corpus, aligned line by line.",
             "valid_source": "Source side of the validation set.",
             "valid_target": "Target side of the validation set.",
-            "pairs": "File with both sides, instead of --source and --target: TSV, JSON lines or Parquet.",
+            "pairs": "File with both sides, instead of --source and --target: TSV, JSON lines, Parquet, TMX, PO, …",
             "valid_pairs": "Validation set in one file.",
             "text": "Text corpus to train a language model on, instead of --source and --target.",
             "valid_text": "Validation text.",
