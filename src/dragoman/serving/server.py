@@ -1,5 +1,6 @@
 """The server behind all protocols: models, limits, keys and metrics, and the work that requests ask for."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from dragoman.serving.http.errors import RequestError, invalid
 from dragoman.serving.http.requests import interface_of
 from dragoman.serving.metrics import AnswerObserver, Metrics
 from dragoman.serving.served_models import ModelStore
-from dragoman.serving.translation.documents import DocumentJob, DocumentStore, read_document
+from dragoman.serving.translation.documents import DocumentJob, DocumentStore, DocumentTexts, read_document
 from dragoman.serving.translation.explanations import Explainer
 from dragoman.serving.translation.service import TranslatedText, TranslationRequest, TranslationService
 from dragoman.serving.translation.terms import read_glossaries
@@ -92,34 +93,49 @@ class Server:
         if beam_size is not None and beam_size > limits.max_beam_size:
             raise invalid(f"Invalid request: the beam size is at most {limits.max_beam_size}", "beam_size")
 
-    def start_document(self, filename: str, content: bytes, asked: TranslationRequest, client: Client) -> DocumentJob:
-        """Start the translation of a file; the texts of `asked` are replaced by its text.
+    async def start_document(
+        self, filename: str, content: bytes, asked: TranslationRequest, client: Client
+    ) -> DocumentJob:
+        """Start the translation of a file; the texts of `asked` are replaced by those of its units.
 
         Raises RequestError if the file cannot be translated, or asks for a language that is not supported.
         """
-        text, text_format = read_document(filename, content)
-        request = replace(asked, texts=[text], text_format=text_format)
-        self.check_texts(request.texts)
-        self.usage.check(client.name, len(text))
-        if request.source is None:
-            self.store.find_target(request.target)
-        else:
-            self.store.find_pair(request.source, request.target)
+        target = self.store.find_target(asked.target)
+        if asked.source is not None:
+            self.store.find_pair(asked.source, asked.target)
+        texts = DocumentTexts(await asyncio.to_thread(read_document, filename, content, target))
+        characters = texts.characters
+        self.check_texts([characters])
+        self.usage.check(client.name, len(characters))
 
-        async def work() -> str:
-            [found] = await self.translate(request, client)
-            return found.text
+        async def work() -> bytes:
+            request = asked
+            if asked.source is None and characters:
+                [[found, *_]] = await self.detect([characters], target)
+                if found.code == target and asked.has_to_differ:
+                    raise invalid("Source and target language are equal.", "target_lang")
+                if found.code == target:
+                    return content
+                request = replace(asked, source=found.code)
+            with self.work(client, [characters]) as answer_with:
+                translated = await texts.translate(request, self._translation)
+                answer_with(translated[0].model_name if translated else "", (one.text for one in translated))
+                self._count_control(translated, client)
+            return await asyncio.to_thread(texts.fill)
 
-        return self.documents.start(filename, len(text), work)
+        return self.documents.start(filename, len(characters), work)
 
     async def translate(self, request: TranslationRequest, client: Client) -> list[TranslatedText]:
         """Translate the texts of a client."""
         with self.work(client, request.texts, request.n_best, request.options.get("beam_size")) as answer_with:
             found = await self._translation.translate(request)
             answer_with(found[0].model_name if found else "", (one.text for one in found))
-            for one in found:
-                self.metrics.count_control(one.model_name, client.interface, terms=len(one.terms), unmet=len(one.unmet))
+            self._count_control(found, client)
             return found
+
+    def _count_control(self, found: Sequence[TranslatedText], client: Client) -> None:
+        for one in found:
+            self.metrics.count_control(one.model_name, client.interface, terms=len(one.terms), unmet=len(one.unmet))
 
     async def alternatives(self, request: TranslationRequest, client: Client, *, count: int) -> list[Alternative]:
         """Return the alternatives after the beginning of the translation of a client's text."""

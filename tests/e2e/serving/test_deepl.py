@@ -3,6 +3,7 @@
 import deepl
 import pytest
 
+from tests.archive_documents import docx, member, run
 from tests.running_server import RunningServer, running_server
 from tests.small_runs import dragoman
 
@@ -102,6 +103,23 @@ def test_files(client, translations, tmp_path, name, begin, end):
     (tmp_path / name).write_text(begin + TEXTS[0] + end, encoding="utf-8")
     client.translate_document_from_filepath(tmp_path / name, tmp_path / "out", source_lang="EN", target_lang="DE")
     assert (tmp_path / "out").read_text(encoding="utf-8") == begin + translations[0] + end
+
+
+def test_a_word_file_comes_back_with_its_parts(client, translations, tmp_path):
+    (tmp_path / "a.docx").write_bytes(docx(f"<w:p>{run(TEXTS[0])}</w:p><w:p>{run('12')}</w:p>"))
+    client.translate_document_from_filepath(
+        tmp_path / "a.docx", tmp_path / "b.docx", source_lang="EN", target_lang="DE"
+    )
+    text = member((tmp_path / "b.docx").read_bytes(), "word/document.xml")
+    assert f'<w:t xml:space="preserve">{translations[0]}</w:t>' in text
+    assert run("12") in text
+
+
+def test_a_damaged_file_is_an_error(client, tmp_path):
+    (tmp_path / "a.docx").write_bytes(b"PK")
+    with pytest.raises(deepl.DeepLException, match="damaged archive"):
+        client.translate_document_from_filepath(tmp_path / "a.docx", tmp_path / "out", target_lang="DE")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_file_of_another_type_is_an_error(client, tmp_path):

@@ -54,7 +54,7 @@ def test_glossaries_are_stored_changed_and_deleted(found):
 
 
 def test_a_file_is_translated(found, translation):
-    assert found["document"] == {"status": "done", "billed": len(TEXT) + 1, "content": f"{translation}\n"}
+    assert found["document"] == {"status": "done", "billed": len(TEXT), "content": f"{translation}\n"}
 
 
 @pytest.mark.parametrize(

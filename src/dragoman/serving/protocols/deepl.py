@@ -236,7 +236,7 @@ async def upload_document(request: Request, server: ServerDep, client: ClientDep
     asked = TranslationRequest(
         texts=[], target=body.target_lang, source=body.source_lang or None, has_to_differ=True, glossary=glossary
     )
-    job = server.start_document(body.filename or filename, content, asked, client)
+    job = await server.start_document(body.filename or filename, content, asked, client)
     return DocumentHandle(document_id=job.identifier, document_key=job.key)
 
 

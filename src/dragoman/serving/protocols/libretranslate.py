@@ -141,7 +141,7 @@ async def translate_file(request: Request, server: ServerDep) -> FileAnswer:
     source, target = (_required(getattr(body, name), name) for name in ("source", "target"))
     client = server.client_of(request, body.api_key)
     asked = TranslationRequest(texts=[], target=target, source=None if source.casefold() == AUTO else source)
-    job = server.start_document(filename, content, asked, client)
+    job = await server.start_document(filename, content, asked, client)
     await job.ended.wait()
     if job.status == "error":
         raise invalid(job.message)

@@ -2,19 +2,24 @@
 
 import asyncio
 import hmac
+import re
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Literal, final
 
+from dragoman.data.documents.document import Document, Unit, UnitTranslation
+from dragoman.data.documents.recognize import ENDINGS, open_document
+from dragoman.errors import DataError
 from dragoman.serving.http.errors import RequestError, as_request_error, invalid, overloaded
-from dragoman.serving.translation.service import TextFormat
+from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest, TranslationService
 
-FORMATS: dict[str, TextFormat] = {".txt": "text", ".html": "html", ".htm": "html"}
-"""File types that are translated, and how."""
+FORMATS = tuple(ENDINGS)
+"""Endings of the files that are translated."""
+_TAG = re.compile(r"<[^<>]*>")
 MAX_JOBS = 100
 """Files that are kept; beyond it, completed ones are deleted, the oldest first."""
 KEPT_SECONDS = 3600.0
@@ -39,15 +44,59 @@ class DocumentJob:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-def read_document(filename: str, content: bytes) -> tuple[str, TextFormat]:
-    """Return the text of a file and its format. Raises RequestError if it cannot be translated."""
-    text_format = FORMATS.get(PurePath(filename).suffix.lower())
-    if text_format is None:
+def read_document(filename: str, content: bytes, target: str) -> Document:
+    """Return the texts of a file as units. Raises RequestError if it cannot be translated."""
+    name = PurePath(filename).name
+    if PurePath(name).suffix.lower() not in FORMATS:
         raise invalid(f"Invalid file: its type is not supported. Send one of {', '.join(FORMATS)}.", "file")
     try:
-        return content.decode("utf-8-sig"), text_format
-    except UnicodeDecodeError as error:
-        raise invalid(f"The file is not UTF-8 (byte {error.start}).", "file") from error
+        return open_document(content, name=name, target_language=target)
+    except DataError as error:
+        raise invalid(str(error), "file") from error
+
+
+@final
+class DocumentTexts:
+    """Texts of a document that have no translation yet; equal ones are translated once."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._units = list(document.units)
+        self._chosen = [
+            number
+            for number, unit in enumerate(self._units)
+            if unit.state == "untranslated" and any(map(str.isalpha, _TAG.sub("", unit.source)))
+        ]
+        self._found: dict[tuple[TextFormat, str], str] = {}
+
+    @property
+    def characters(self) -> str:
+        """Characters of all texts, without their tags."""
+        return "\n".join(_TAG.sub("", self._units[number].source) for number in self._chosen)
+
+    async def translate(self, request: TranslationRequest, service: TranslationService) -> list[TranslatedText]:
+        """Translate all texts, those with tags as XML, and return their translations."""
+        translated: list[TranslatedText] = []
+        for text_format in sorted({_format(self._units[number]) for number in self._chosen}):
+            own = (self._units[number] for number in self._chosen)
+            texts = list(dict.fromkeys(unit.source for unit in own if _format(unit) == text_format))
+            found = await service.translate(replace(request, texts=texts, text_format=text_format))
+            self._found |= {(text_format, text): one.text for text, one in zip(texts, found, strict=True)}
+            translated.extend(found)
+        return translated
+
+    def fill(self) -> bytes:
+        """Return the file with the translations; other units stay as they are."""
+        translations: list[UnitTranslation | None] = [None] * len(self._units)
+        for number in self._chosen:
+            unit = self._units[number]
+            text = self._found.get((_format(unit), unit.source))
+            translations[number] = None if text is None else UnitTranslation(text=text)
+        return self._document.fill(translations)
+
+
+def _format(unit: Unit) -> TextFormat:
+    return "text" if unit.markup is None else unit.markup
 
 
 @final
@@ -58,8 +107,8 @@ class DocumentStore:
         self._jobs: OrderedDict[str, DocumentJob] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, filename: str, characters: int, work: Callable[[], Awaitable[str]]) -> DocumentJob:
-        """Start a job, whose result is the text that `work` returns. Raises RequestError above the limit."""
+    def start(self, filename: str, characters: int, work: Callable[[], Awaitable[bytes]]) -> DocumentJob:
+        """Start a job, whose result is the file that `work` returns. Raises RequestError above the limit."""
         self._forget_old(room_for=1)
         job = DocumentJob(PurePath(filename).name, characters)
         self._jobs[job.identifier] = job
@@ -67,7 +116,7 @@ class DocumentStore:
         async def run() -> None:
             job.status = "translating"
             try:
-                job.content = (await work()).encode()
+                job.content = await work()
                 job.status = "done"
             except Exception as error:
                 job.status, job.message = "error", as_request_error(error).message
