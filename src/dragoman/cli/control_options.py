@@ -28,6 +28,8 @@ def read_control(given: Mapping[str, Any]) -> ControlOptions:
         options.refuse({name: given.get(name) for name in names}, "without --glossary")
     if "markup" in given:
         control["markup"] = given["markup"]
+    if "placeholders" in given:
+        control["placeholders"] = given["placeholders"]
     return control
 
 

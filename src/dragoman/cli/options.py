@@ -91,7 +91,7 @@ LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
 LANGUAGES = ("source_language", "target_language")
 """Languages of a translation."""
-CONTROL = ("target_prefix", "glossary", "glossary_languages", "glossary_mode", "markup")
+CONTROL = ("target_prefix", "glossary", "glossary_languages", "glossary_mode", "markup", "placeholders")
 """Options that control the words of translations, which `cli.control_options` reads."""
 FILES = ("file", "file_format", "only", "needs_review", "memory", "memory_threshold", "report")
 """Options of the translation of a file."""
@@ -143,6 +143,14 @@ _SHARED: Mapping[str, Any] = (
         "markup": Annotated[
             Literal["xml", "html"] | None,
             typer.Option(help="Keep the inline tags of texts, and place them around the words they belong to."),
+        ],
+        "placeholders": Annotated[
+            bool | None,
+            typer.Option(
+                "--placeholders/--no-placeholders",
+                help="Keep placeholders such as %s, {name}, tags and URLs, and translate the branches of ICU messages.",
+                show_default="--placeholders with --file, else --no-placeholders",
+            ),
         ],
     }
     | {

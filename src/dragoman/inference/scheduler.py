@@ -9,7 +9,7 @@ that a request fails only if it fails alone.
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -57,6 +57,8 @@ class Request:
     """Tokens counted against a token budget; by default those of the source, end symbol included."""
     small: bool = False
     """True for a small call, whose requests have a token budget and lanes of their own."""
+    guard: "Guard | None" = None
+    """Check of the outputs, which the caller makes, and the request that it makes where they fail."""
 
     @property
     def beam_size(self) -> int:
@@ -67,6 +69,13 @@ class Request:
         """Tokens counted against a token budget, in proportion to the memory of a large beam."""
         size = len(self.ids) + 1 if self.size is None else self.size
         return size * -(-self.beam_size // HYPOTHESES_PER_TOKEN)
+
+
+class Guard(NamedTuple):
+    """Check of the outputs of a request, and another request for outputs that pass it."""
+
+    is_met: Callable[[Hypothesis], bool]
+    request: Request
 
 
 class RequestResult(NamedTuple):

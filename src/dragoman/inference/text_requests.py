@@ -2,20 +2,26 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, final
 
 from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.decoding.config import DecodingConfig
-from dragoman.decoding.hypothesis import OutputStart
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features
 from dragoman.inference.control.output_starts import OutputStarts
 from dragoman.inference.control.pair_aligner import PairAligner
+from dragoman.inference.control.placeholders import PART_BREAK
 from dragoman.inference.control.prepare_texts import ControlOptions, prepare_texts
 from dragoman.inference.control.prepared_text import PreparedText
-from dragoman.inference.scheduler import Request
+from dragoman.inference.scheduler import Guard, Request
 from dragoman.inference.text_segmentation import Layout, Segment, SegmentedText, Segmenter
+
+PLACEHOLDER_BEAM = 5
+"""Least beam of a search that must write placeholders."""
 
 
 class TextRequests(NamedTuple):
@@ -25,6 +31,27 @@ class TextRequests(NamedTuple):
     text: PreparedText
     segmented: SegmentedText
     requests: list[Request]
+
+
+def split_parts(text: str, splitter: Callable[[str], Layout]) -> Layout:
+    """Return the sentences of the parts of a text, which line separators divide."""
+    layouts = [splitter(part) for part in text.split(PART_BREAK)]
+    sentences, gaps = list(layouts[0].sentences), list(layouts[0].gaps)
+    for one in layouts[1:]:
+        gaps[-1] += PART_BREAK + one.gaps[0]
+        gaps += one.gaps[1:]
+        sentences += one.sentences
+    return Layout(tuple(sentences), tuple(gaps))
+
+
+def failed_requests(requests: Sequence[Request], found: Sequence[Sequence[Hypothesis]]) -> dict[int, Request]:
+    """Return, by their places, the requests in place of those with an output that fails its check."""
+    pairs = enumerate(zip(requests, found, strict=True))
+    return {
+        place: request.guard.request
+        for place, (request, outputs) in pairs
+        if request.guard is not None and not all(map(request.guard.is_met, outputs))
+    }
 
 
 @final
@@ -62,12 +89,31 @@ class RequestBuilder:
             texts, source_features, first_line, needs_source_features=self._needs_source_features
         )
         read = [one.text for one in prepared]
-        segmented = self._segmenter.segment(read, heads, first_line, splitter=self._splitter)
+        has_parts = bool(control.get("placeholders")) and any(PART_BREAK in text for text in read)
+        splitter = partial(split_parts, splitter=self._splitter) if has_parts else self._splitter
+        segmented = self._segmenter.segment(read, heads, first_line, splitter=splitter)
         for number, (text, line) in enumerate(zip(prepared, segmented, strict=True), first_line):
             starts = self._starts.of_segments(text, line, line=number)
             segments = [segment for sentence in line.sentences for segment in sentence]
-            requests = [self._request(*one) for one in zip(segments, starts, strict=True)]
+            requests = [
+                self._guarded(text, segment, start, number) for segment, start in zip(segments, starts, strict=True)
+            ]
             yield TextRequests(number, text, line, requests)
+
+    def _guarded(self, text: PreparedText, segment: Segment, start: OutputStart, line: int) -> Request:
+        """Return the request for a segment, with one for a search that must write its placeholders."""
+        request = self._request(segment, start)
+        step, guarded = text.placeholders, self._starts.with_placeholders(text, segment, start, line=line)
+        if step is None or guarded is None:
+            return request
+
+        def is_met(hypothesis: Hypothesis) -> bool:
+            return step.is_met(segment.text, self._tokenizer.target.decode(hypothesis.tokens))
+
+        wide = max(self.config.beam_size, PLACEHOLDER_BEAM)
+        config = self.config.model_copy(update={"beam_size": wide, "method": "beam_search", "renormalize": False})
+        second = replace(self._request(segment, guarded), config=config)
+        return replace(request, guard=Guard(is_met, second))
 
     def _request(self, segment: Segment, start: OutputStart) -> Request:
         forced, needed = start.forced, 0 if start.constraints is None else start.constraints.total

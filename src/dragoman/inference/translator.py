@@ -42,7 +42,7 @@ from dragoman.inference.length_batches import (
 from dragoman.inference.quality_signals import ModelTexts
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
-from dragoman.inference.text_requests import RequestBuilder, TextRequests
+from dragoman.inference.text_requests import RequestBuilder, TextRequests, failed_requests
 from dragoman.inference.text_segmentation import (
     Split,
     build_splitter,
@@ -205,6 +205,10 @@ class Translator:
         search meets them where that is possible within the length limit, and otherwise `Translation.unmet` names
         the words, as does a warning. They need a `beam_size` of 2 or more.
 
+        With `placeholders`, each of `%s`, `{name}`, `<b>`, URLs and the like is in the translation exactly once, byte
+        for byte, and each branch of an ICU message is translated. Where the search cannot write one, it is put in
+        place by its order, and `Translation.unmet` names it.
+
         `glossary` gives terms and their translations: a `Glossary`, a mapping of source to target phrases, or a list
         with one or none for each text. With the `glossary_mode` "hard", the default, they are constraints on the
         segments that have the terms; with "soft" they are preferred, and with "annotated" the model reads them in its
@@ -217,7 +221,7 @@ class Translator:
         (`dragoman.data.markup.split_blocks`).
         """
         call = self._read(texts, config, **options)
-        return self._results(call, self._runner.run(call.requests))
+        return self._results(call, self._run(call.requests))
 
     @overload
     async def translate_async(  # type: ignore[overload-overlap]
@@ -240,6 +244,9 @@ class Translator:
         """
         call = await run_beside(texts, self._read, texts, config, **options)
         found = await self._runner.run_async(call.requests)
+        again = failed_requests(call.requests, found)
+        for place, some in zip(again, await self._runner.run_async(list(again.values())), strict=True):
+            found[place] = some
         return await run_beside(texts, self._results, call, found)
 
     def alternatives(
@@ -329,6 +336,14 @@ class Translator:
         )
         return builder, cast(ControlOptions, control)
 
+    def _run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each request, or of the one in its place where they fail a check."""
+        found = self._runner.run(requests)
+        again = failed_requests(requests, found)
+        for place, some in zip(again, self._runner.run(list(again.values())), strict=True):
+            found[place] = some
+        return found
+
     def _results(
         self, call: _Call, hypotheses: Iterable[Sequence[Hypothesis]]
     ) -> TranslationResult | list[TranslationResult]:
@@ -365,7 +380,7 @@ class Translator:
 
         def join() -> Iterator[TranslationResult]:
             count = 0
-            for found in self._run_stream(jobs, chunk):
+            for found in self._run_stream(jobs, chunk, guarded=bool(control.get("placeholders"))):
                 yield self._join(pending.popleft(), found, builder.config)
                 count += 1
             check_length(control, count)
@@ -375,13 +390,18 @@ class Translator:
         jobs = FlatStream(((len(some), read(first, some, features)) for first, some, features in chunks), texts)
         return join()
 
-    def _run_stream(self, jobs: FlatStream[list[Request]], chunk: int) -> Iterator[list[list[Hypothesis]]]:
-        """Yield the hypotheses of each job, continuously or chunk by chunk, as the backend does."""
-        if self.backend.continuous_batching:
+    def _run_stream(
+        self, jobs: FlatStream[list[Request]], chunk: int, *, guarded: bool
+    ) -> Iterator[list[list[Hypothesis]]]:
+        """Yield the hypotheses of each job, continuously or chunk by chunk, as the backend does.
+
+        Requests that are `guarded` run chunk by chunk, since outputs that fail their check take a second search.
+        """
+        if self.backend.continuous_batching and not guarded:
             yield from self._runner.stream(jobs, ahead=chunk)
             return
         for _, some in number_chunks(jobs, size=chunk):
-            found = iter(self._runner.run([request for job in some for request in job]))
+            found = iter(self._run([request for job in some for request in job]))
             yield from ([next(found) for _ in job] for job in some)
 
     @one_warning_per_problem()

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dragoman.data.documents.document import Document, Markup, Unit, UnitTranslation
 from dragoman.data.documents.line_breaks import Paragraph, cut_lines, has_letters, join_lines
 from dragoman.data.documents.translation_memory import TranslationMemory
+from dragoman.data.placeholders.icu_messages import IcuMessage
 from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.readers.recognize_format import recognize_pairs
@@ -130,7 +131,8 @@ def translate_file(
 ) -> FileTranslation:
     """Translate the units of a document that `options` select, and fill it.
 
-    `stream_options` are those of `Translator.translate_stream`. Units with equal texts are translated once.
+    `stream_options` are those of `Translator.translate_stream`, where `placeholders` is true by default. Units with
+    equal texts are translated once.
     """
     chosen = [number for number, unit in enumerate(document.units) if _is_selected(unit, options.only)]
     units = document.units
@@ -214,8 +216,8 @@ def _run(
     markup = [kind for (kind, _), one in work.items() for _ in one.texts]
     if any(markup):
         stream_options = {**stream_options, "markup": markup}
-    if any(markup := [markup for (markup, _), one in work.items() for _ in one.texts]):
-        stream_options = {**stream_options, "markup": markup}
+    if not stream_options.get("target_prefix"):  # which has no place in a translation with placeholders
+        stream_options = {**stream_options, "placeholders": stream_options.get("placeholders") is not False}
     results = translator.translate_stream(texts, config, **stream_options)
     with collect_text_warnings() as found:
         for job, result in zip(jobs, progress(results, len(jobs)), strict=True):
@@ -257,6 +259,8 @@ def _report(
     if unit.max_length is not None and len(text) > unit.max_length:
         warnings = (*warnings, f"longer than {unit.max_length} characters")
     needed, found = (_placeholders(one, unit.markup) for one in (unit.source, text))
+    if IcuMessage.parse(unit.source) is not None:  # text around a choice moves into each of its branches
+        found = needed
     warnings += tuple(f"without the placeholder {one}" for one in needed - found)
     warnings += tuple(f"with a placeholder more: {one}" for one in found - needed)
     match options.review:

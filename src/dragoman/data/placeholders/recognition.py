@@ -35,11 +35,12 @@ _FINAL: Final = ".,;:!?'’»”"
 _PRINTF: Final = r"""
     %%
   | %\#@\w++@                                                        # variable of a stringsdict
-  | (?<!\d)(?<!\d[ ])%
+  | (?<!\d)%
     (?:\d{1,2}+\$|\([^()\s%]{1,100}\))?+                             # position or name
     [-+\#0']*+(?:\*|\d{1,3}+)?+(?:\.(?:\*|\d{1,3})?)?+               # flags, width, precision; no space: `50 % of`
     (?:hh?|ll?|I64|[qLjzt])?+
     (?:[dsf@](?![A-Za-z]{4})|[iouxXeEgGaAcCrSpn](?![A-Za-z]))        # a unit may follow: `%dpx`
+  | (?<=\d)%[ds](?![A-Za-z])
   | %\d{1,2}+\$[a-zA-Z@]
   | %\([^()\s%]{1,100}\)[-+\#0]*+\d*+(?:\.\d++)?+[a-zA-Z]
   | (?<![\d%])%L?[1-9]\d?+(?![\w$%])                                 # Qt

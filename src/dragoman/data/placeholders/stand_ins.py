@@ -6,7 +6,7 @@ Placeholders at the ends of a text that say nothing about it, such as tags, stay
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -102,15 +102,22 @@ def protect_placeholders(
     return ProtectedText("".join([*parts, text[place:end]]), tuple(slots), text[:start], text[end:])
 
 
-def restore_placeholders(protected: ProtectedText, translation: str, *, written: Sequence[str]) -> RestoredText:
+def restore_placeholders(
+    protected: ProtectedText,
+    translation: str,
+    *,
+    written: Sequence[str],
+    escape: Callable[[str], str] = lambda text: text,
+) -> RestoredText:
     """Return a translation with the placeholders in place of stand-ins, each once and byte for byte.
 
-    `written` are the stand-ins as the model writes them. Missing ones are inserted between their neighbors, where their
-    share of the words before them is that of the source, and all but the first of repeated ones are removed.
+    `written` are the stand-ins as the model writes them, and `escape` writes the text between them. Missing ones are
+    inserted between their neighbors, where their share of the words before them is that of the source, and all but the
+    first of repeated ones are removed.
     """
     slots = protected.slots
     moved: list[str] = []
-    places = [_occurrences(translation, word) for word in written]
+    places = [find_stand_in(translation, word) for word in written]
     kept: list[tuple[int, int, int]] = []
     for number, (slot, found) in enumerate(zip(slots, places, strict=True)):
         if len(found) != 1:
@@ -122,10 +129,21 @@ def restore_placeholders(protected: ProtectedText, translation: str, *, written:
         if number not in numbers:
             _insert(pieces, numbers, number, share=_share(protected, slot))
     moved += _restore_order(slots, numbers)
-    text = pieces[0]
+    pieces = [escape(piece) for piece in pieces]
+    text = pieces[0].lstrip()
     for number, piece in zip(numbers, pieces[1:], strict=True):
         text = _join(text, slots[number], piece)
-    return RestoredText(protected.start + text.strip() + protected.end, tuple(dict.fromkeys(moved)))
+    text = text.rstrip() if pieces[-1] else text
+    return RestoredText(protected.start + text + protected.end, tuple(dict.fromkeys(moved)))
+
+
+def are_in_place(slots: Sequence[Slot], translation: str, *, written: Sequence[str]) -> bool:
+    """Return whether a translation has each stand-in once, and ordered ones in their order."""
+    places = [find_stand_in(translation, word) for word in written]
+    if any(len(found) != 1 for found in places):
+        return False
+    numbers = [number for number, _ in sorted(enumerate(places), key=lambda one: one[1])]
+    return not _restore_order(slots, numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +248,7 @@ def _slot(text: str, cluster: _Cluster, stand_in: str) -> Slot:
     return Slot(stand_in, text[cluster.start : cluster.end], texts, before, after, ordered)
 
 
-def _occurrences(text: str, word: str) -> list[tuple[int, int]]:
+def find_stand_in(text: str, word: str) -> list[tuple[int, int]]:
     """Return the places of a stand-in, where it is no part of a longer word."""
     pattern = re.escape(word)
     if word[:1].isalnum():

@@ -1,5 +1,6 @@
 """Starts of outputs: the prefix and the constraints of each segment, as tokens."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import final
 
@@ -11,8 +12,8 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import OutputStart
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.control.prepared_text import PreparedText
-from dragoman.inference.control.text_constraints import build_automaton, word_boundaries
-from dragoman.inference.text_segmentation import SegmentedText
+from dragoman.inference.control.text_constraints import MAX_CONSTRAINTS, Constraint, build_automaton, word_boundaries
+from dragoman.inference.text_segmentation import Segment, SegmentedText
 from dragoman.models.special_symbols import EOS
 
 
@@ -45,12 +46,28 @@ class OutputStarts:
                 [tokens] = self._direction.encode_targets(self._tokenizer, [known])
                 starts.append(OutputStart(forced=(*tokens, EOS)))
                 continue
-            automaton = None
-            if constraints := text.constraints(segment.text):
+            constraints = text.first_constraints(segment.text)
+            if constraints:
                 self._check_search()
-                automaton = build_automaton(self._tokenizer, constraints, self._boundaries, text=f"text {line}")
-            starts.append(OutputStart(forced=tuple(forced), constraints=automaton))
+            starts.append(self._start(forced, constraints, line))
         return starts
+
+    def with_placeholders(
+        self, text: PreparedText, segment: Segment, start: OutputStart, *, line: int
+    ) -> OutputStart | None:
+        """Return the start of an output that must have the placeholders of its segment; None where it has none.
+
+        `start` is that of the first search. A shortlist may lack the words of a constraint: then there is none, too.
+        """
+        if text.placeholders is None or self._has_shortlist or not text.placeholders.constraints(segment.text):
+            return None
+        return self._start(start.forced, text.constraints(segment.text)[:MAX_CONSTRAINTS], line)
+
+    def _start(self, forced: Sequence[int], constraints: Sequence[Constraint], line: int) -> OutputStart:
+        automaton = None
+        if constraints:
+            automaton = build_automaton(self._tokenizer, constraints, self._boundaries, text=f"text {line}")
+        return OutputStart(forced=tuple(forced), constraints=automaton)
 
     @cached_property
     def _boundaries(self) -> Bool[np.ndarray, " vocabulary"]:

@@ -1,11 +1,12 @@
 """Preparation of the texts of a call: their steps, prefixes and constraints."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypedDict, TypeVar
 
 from dragoman.data.markup import MarkupRules, parse_inline
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.errors import DataError
+from dragoman.errors import ConfigError, DataError
 from dragoman.inference.control.glossary_terms import (
     GlossaryControl,
     GlossaryMode,
@@ -14,6 +15,7 @@ from dragoman.inference.control.glossary_terms import (
 )
 from dragoman.inference.control.inline_markup import AnyMarkup, MarkupStep, TextMarkup, read_markup
 from dragoman.inference.control.pair_aligner import PairAligner
+from dragoman.inference.control.placeholders import PlaceholderControl, build_placeholder_control
 from dragoman.inference.control.prepared_text import PreparedText, TextStep
 from dragoman.inference.control.text_constraints import Constraint, TextConstraints
 from dragoman.inference.length_batches import text_list
@@ -30,6 +32,7 @@ class ControlOptions(TypedDict, total=False):
     glossary: TextGlossaries | None
     glossary_mode: GlossaryMode | None
     markup: TextMarkup | None
+    placeholders: bool | None
 
 
 def control_of_part(control: ControlOptions, first: int, count: int) -> ControlOptions:
@@ -66,6 +69,7 @@ def prepare_texts(
     glossary: TextGlossaries | None = None,
     glossary_mode: GlossaryMode | None = None,
     markup: TextMarkup | None = None,
+    placeholders: bool | None = None,
 ) -> list[PreparedText]:
     """Return the texts, prepared; `aligner` places their tags.
 
@@ -75,23 +79,38 @@ def prepare_texts(
     needed = _read_constraints(constraints, len(texts))
     terms = _read_glossaries(glossary, glossary_mode, tokenizer, len(texts))
     rules = _read_markups(markup, len(texts))
+    protection = build_placeholder_control(placeholders, tokenizer)
+    if protection is not None and any(prefix.strip() for prefix in prefixes):
+        raise ConfigError("target_prefix: a translation with placeholders begins as its source does. Leave one out.")
+    prepare = _Preparation(aligner, protection)
     return [
-        PreparedText(text, _steps(text, own_rules, aligner, own_terms), prefix.strip(), tuple(own))
+        PreparedText(text, prepare.steps(text, own_rules, own_terms), prefix.strip(), tuple(own))
         for text, prefix, own, own_rules, own_terms in zip(texts, prefixes, needed, rules, terms, strict=True)
     ]
 
 
-def _steps(
-    text: str, rules: MarkupRules | None, aligner: PairAligner, terms: GlossaryControl | None
-) -> tuple[TextStep, ...]:
-    """Return the steps of a text; each changes the text that the step before it has made."""
-    steps: list[TextStep] = []
-    if rules is not None:
-        steps.append(MarkupStep(parse_inline(text, rules), aligner))
-        text = steps[-1].text
-    if terms is not None:
-        steps.append(terms.step(text))
-    return tuple(steps)
+@dataclass(frozen=True, slots=True)
+class _Preparation:
+    """What the steps of all texts share."""
+
+    aligner: PairAligner
+    placeholders: PlaceholderControl | None
+
+    def steps(self, text: str, rules: MarkupRules | None, terms: GlossaryControl | None) -> tuple[TextStep, ...]:
+        """Return the steps of a text; each changes the text that the step before it has made."""
+        steps: list[TextStep] = []
+        if self.placeholders is not None:
+            step = self.placeholders.step(text, markup=rules is not None)
+            if step.message is not None:  # its branches are no fragments of markup: their tags are placeholders
+                rules = None
+            steps.append(step)
+            text = step.text
+        if rules is not None:
+            steps.append(MarkupStep(parse_inline(text, rules), self.aligner))
+            text = steps[-1].text
+        if terms is not None:
+            steps.append(terms.step(text))
+        return tuple(steps)
 
 
 def _one_for_each(given: Sequence[_T], count: int, name: str) -> list[_T]:

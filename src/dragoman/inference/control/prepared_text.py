@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
+from dragoman.inference.control.placeholders import PlaceholderStep
 from dragoman.inference.control.text_constraints import Constraint
 from dragoman.inference.translation_result import Translation
 
@@ -63,6 +64,16 @@ class PreparedText:
         """Return the translation of a segment that a step knows, None without one."""
         known = (step.translation(segment) for step in self.steps if isinstance(step, KnowsTranslations))
         return next((one for one in known if one is not None), None)
+
+    def first_constraints(self, segment: str) -> list[Constraint]:
+        """Return the constraints of the first search for a segment: all but those on placeholders."""
+        steps = (step for step in self.steps if not isinstance(step, PlaceholderStep))
+        return [*self.given, *(one for step in steps for one in step.constraints(segment))]
+
+    @property
+    def placeholders(self) -> PlaceholderStep | None:
+        """The step that protects placeholders."""
+        return next((step for step in self.steps if isinstance(step, PlaceholderStep)), None)
 
     def restore(self, translation: Translation) -> Translation:
         """Return the translation of the original text."""

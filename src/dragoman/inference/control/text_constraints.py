@@ -118,4 +118,7 @@ def _encode(tokenizer: LanguageTokenizer, constraint: Constraint, *, text: str) 
 def word_boundaries(tokenizer: LanguageTokenizer) -> Bool[np.ndarray, " vocabulary"]:
     """Return the tokens before which a word is over: they begin with a space or a punctuation mark."""
     names = tokenizer.ids_to_tokens(range(len(tokenizer)))
-    return np.array([name[:1] == SPACE or unicodedata.category(name[:1] or "a")[0] in _WORD_ENDS for name in names])
+    starts = [name[:1] for name in names]
+    for byte, index in enumerate(tokenizer.byte_ids):
+        starts[index] = chr(byte) if byte < 128 else "a"  # a part of a letter, or of a mark of another script
+    return np.array([start == SPACE or unicodedata.category(start or "a")[0] in _WORD_ENDS for start in starts])

@@ -29,7 +29,7 @@ PROSE = (
 )
 
 
-@pytest.mark.parametrize("context", ["{}", "a {} b", "a {}.", "({})", '"{}"', "{}, b", "{}!"])
+@pytest.mark.parametrize("context", ["{}", "a {} b", "a {}.", "({})", "Step 2 {}", '"{}"', "{}, b", "{}!"])
 @pytest.mark.parametrize("kind", PLACEHOLDERS)
 def test_placeholder_is_recognized(kind: PlaceholderKind, context: str) -> None:
     for text in PLACEHOLDERS[kind]:

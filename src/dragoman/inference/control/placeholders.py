@@ -1,0 +1,156 @@
+"""Placeholders in translations: stand-ins in the text that the model reads, and a check of what it writes.
+
+A text is translated with stand-ins first. A segment whose translation lacks or repeats one is translated again, by a
+search that must write each of them exactly once; the first search is faster, and mostly better where it succeeds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+from dragoman.data.placeholders.icu_messages import IcuMessage, Leaf, unquote_text
+from dragoman.data.placeholders.recognition import Placeholder, find_placeholders
+from dragoman.data.placeholders.stand_ins import (
+    ProtectedText,
+    Slot,
+    are_in_place,
+    find_stand_in,
+    protect_placeholders,
+    restore_placeholders,
+)
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers.reserved_symbols import PLACEHOLDER_SYMBOLS, has_reserved_symbols
+from dragoman.errors import ConfigError
+from dragoman.inference.control.text_constraints import Constraint
+from dragoman.inference.translation_result import Translation
+from dragoman.models.special_symbols import UNK
+
+PART_BREAK: Final = "\u2028"
+"""Line separator between the sentences of an ICU message, which are translated one by one."""
+_NUMBERS: Final = tuple(
+    sorted((str(number) for number in range(3079, 9973, 47) if len(set(str(number))) == 4), key=lambda one: one[::-1])
+)
+"""Stand-ins that models copy most reliably: numbers of four different digits, which are no years."""
+_NAMES: Final = ("X1", "X2", "X3", "X4", "X5", "X6", "X7", "X8", "Kowalski", "Nakamura", "Lindgren", "Petrov")
+"""Stand-ins for vocabularies without digits."""
+_OPENING: Final = "([{\"'“‘«"
+
+
+@final
+class PlaceholderControl:
+    """Protects the placeholders of the texts of a call."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Raises ConfigError if the model can write no stand-in."""
+        reserved = PLACEHOLDER_SYMBOLS if _has_symbols(tokenizer) else ()
+        self.written = _writable(tokenizer, (*reserved, *_NUMBERS)) or _writable(tokenizer, _NAMES)
+        """Stand-ins, and what the model writes for each."""
+        if not self.written:
+            raise ConfigError("placeholders: this model can write neither digits nor letters. Leave them out.")
+
+    def step(self, text: str, *, markup: bool = False) -> "PlaceholderStep":
+        """Return the step of a text; with `markup` it is a fragment of XML or HTML, whose tags are no placeholders."""
+        message = IcuMessage.parse(text) if PART_BREAK not in text else None
+        stand_ins = list(self.written)
+        if message is None:
+            return PlaceholderStep((protect_placeholders(text, stand_ins, markup=markup),), self)
+        return PlaceholderStep(tuple(_protect_leaf(leaf, stand_ins) for leaf in message.leaves), self, message)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PlaceholderStep:
+    """Text with stand-ins, or the sentences of an ICU message with stand-ins."""
+
+    parts: tuple[ProtectedText, ...]
+    control: PlaceholderControl
+    message: IcuMessage | None = None
+
+    @property
+    def text(self) -> str:
+        """The text as the next step, or the model, reads it."""
+        return PART_BREAK.join(part.text for part in self.parts)
+
+    def constraints(self, segment: str) -> Sequence[Constraint]:
+        """Return the constraints on the translation of a segment: each stand-in exactly once."""
+        return [self._constraint(slot) for slot in self._slots(segment)]
+
+    def is_met(self, segment: str, output: str) -> bool:
+        """Return whether the translation of a segment has each stand-in once, in an order that is allowed."""
+        slots = self._slots(segment)
+        return are_in_place(slots, output, written=self._written(slots))
+
+    def restore(self, translation: Translation) -> Translation:
+        """Return the translation with its placeholders; `unmet` names those that were put in place by their order."""
+        texts = translation.text.split(PART_BREAK) if len(self.parts) > 1 else [translation.text]
+        restored, moved = [], dict.fromkeys(name for name in translation.unmet if name not in self._names())
+        for number, (part, text) in enumerate(zip(self.parts, texts, strict=True)):
+            written = self._written(part.slots)
+            if self.message is None:
+                found = restore_placeholders(part, text, written=written)
+            else:
+                quote = self.message.quote(self.message.leaves[number])
+                found = restore_placeholders(part, text, written=written, escape=quote)
+            restored.append(found.text)
+            moved |= dict.fromkeys(found.moved)
+        whole = restored[0] if self.message is None else self.message.fill(restored)
+        return replace(translation, text=whole, unmet=tuple(moved))
+
+    def _slots(self, segment: str) -> list[Slot]:
+        """Return the slots of a segment: those of the sentence of the message that it is a part of."""
+        found = {word for word in self.control.written if word in segment and find_stand_in(segment, word)}
+        parts = [part for part in self.parts if found <= {slot.stand_in for slot in part.slots}]
+        part = next((one for one in parts if segment in one.text), parts[0] if parts else None)
+        return [] if part is None else [slot for slot in part.slots if slot.stand_in in found]
+
+    def _written(self, slots: Sequence[Slot]) -> list[str]:
+        return [self.control.written[slot.stand_in] for slot in slots]
+
+    def _constraint(self, slot: Slot) -> Constraint:
+        """Return the constraint on a stand-in, which may follow the mark that precedes it in the source."""
+        word = slot.stand_in
+        forms = (word, slot.before + word) if slot.before and slot.before in _OPENING else (word,)
+        return Constraint(forms, kind="once")
+
+    def _names(self) -> set[str]:
+        """Return the names that constraints on stand-ins have in messages."""
+        found = (self._constraint(slot) for part in self.parts for slot in part.slots)
+        return {" or ".join(one.texts) for one in found}
+
+
+def build_placeholder_control(placeholders: bool | None, tokenizer: Tokenizer) -> PlaceholderControl | None:
+    """Return what protects placeholders, None where they are not."""
+    return PlaceholderControl(tokenizer) if placeholders else None
+
+
+def _protect_leaf(leaf: Leaf, stand_ins: Sequence[str]) -> ProtectedText:
+    """Return a sentence of an ICU message with stand-ins, as the model reads it: without quoting apostrophes."""
+    arguments = [Placeholder("brace", *span, leaf.source[slice(*span)]) for span in leaf.arguments]
+    others = [
+        one
+        for one in find_placeholders(leaf.source)
+        if all(one.end <= start or end <= one.start for start, end in leaf.arguments)
+    ]
+    found = sorted([*arguments, *others], key=lambda one: one.start)
+    protected = protect_placeholders(leaf.source, stand_ins, placeholders=found)
+    return replace(protected, text=unquote_text(protected.text, in_plural=leaf.in_plural))
+
+
+def _has_symbols(tokenizer: Tokenizer) -> bool:
+    return all(has_reserved_symbols(side, PLACEHOLDER_SYMBOLS) for side in (tokenizer.source, tokenizer.target))
+
+
+def _writable(tokenizer: Tokenizer, words: Sequence[str]) -> dict[str, str]:
+    """Return the words that the model can read and write as one, and what it writes for each."""
+    rows = zip(
+        words,
+        tokenizer.source.encode_batch(list(words)),
+        tokenizer.target.encode_batch(list(words)),
+        strict=True,
+    )
+    found: dict[str, str] = {}
+    for word, source, target in rows:
+        written = tokenizer.target.decode(target)
+        if source and target and UNK not in (*source, *target) and written.split() == [written]:
+            found[word] = written
+    return found if len(set(found.values())) == len(found) else {}

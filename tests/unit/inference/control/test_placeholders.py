@@ -1,0 +1,106 @@
+"""Placeholders in translations: each exactly once, whatever the model would write."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from dragoman import load
+from dragoman.data.placeholders.recognition import find_placeholders
+from dragoman.data.tokenizers import BpeConfig, Tokenizer
+from dragoman.data.tokenizers.reserved_symbols import PLACEHOLDER_SYMBOLS, add_reserved_symbols
+from dragoman.errors import ConfigError
+from dragoman.inference import Translator
+from dragoman.inference.control.placeholders import PlaceholderControl
+from dragoman.runs.load import load_torch_model
+from tests.untrained_runs import PAIRS, finished_run
+
+TEXTS = [
+    "two dogs %s",
+    "%1$s plays with %2$s by the sea .",
+    "a cat {name} ({size:.2f}MB) sits",
+    "no placeholder",
+    "<b>two</b> dogs",
+    "%s",
+    "",
+]
+pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.TranslationWarning")
+
+
+@pytest.fixture(scope="module", params=["cpu library", "pytorch"])
+def translator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    short = {"decoding": {"max_length": 19}}
+    path = finished_run(tmp_path_factory.mktemp("run") / "run", short, vocabulary=BpeConfig(vocab_size=300)).path
+    return load(path, Translator) if request.param == "cpu library" else load_torch_model(path, Translator)
+
+
+def placeholders(text: str) -> Counter[str]:
+    return Counter(one.text for one in find_placeholders(text))
+
+
+@pytest.mark.parametrize("options", [{}, {"beam_size": 1}, {"beam_size": 6, "n_best": 3}, {"max_length": 7}])
+def test_each_placeholder_appears_once(translator: Translator, options) -> None:
+    found = translator.translate(TEXTS, placeholders=True, **options)
+    for text, result in zip(TEXTS, found, strict=True):
+        assert all(placeholders(one.text) >= placeholders(text) for one in result)
+        assert all(one.text.count(name) == 1 for one in result for name in placeholders(text))
+
+
+def test_search_writes_placeholders_that_the_model_would_not(translator: Translator) -> None:
+    # The model is untrained, so that no translation has a stand-in by itself.
+    assert [one[0].unmet for one in translator.translate(TEXTS, placeholders=True)] == [()] * len(TEXTS)
+
+
+def test_placeholders_that_do_not_fit_are_named(translator: Translator) -> None:
+    with pytest.warns(match="does not meet the constraints on '%s'"):
+        found = translator.translate("two dogs %s", placeholders=True, max_length=2)
+    assert found[0].unmet == ("%s",)
+    assert found.text.count("%s") == 1
+
+
+def test_texts_without_placeholders_are_translated_as_before(translator: Translator) -> None:
+    assert translator.translate("two dogs", placeholders=True).text == translator.translate("two dogs").text
+
+
+def test_streams_and_concurrent_calls_give_the_same(translator: Translator) -> None:
+    found = [one.text for one in translator.translate(TEXTS, placeholders=True)]
+    assert [one.text for one in translator.translate_stream(TEXTS, placeholders=True)] == found
+    together = asyncio.run(translator.translate_async(TEXTS, placeholders=True))
+    assert [one.text for one in together] == found
+
+
+def test_branches_of_icu_messages_are_translated_one_by_one(translator: Translator) -> None:
+    text = "{n, plural, =0 {no dogs} one {# dog of {owner}} other {# dogs of {owner}}}"
+    found = translator.translate(text, placeholders=True).text
+    head, *branches = found.replace("}}", "}").split(" {", 3)
+    assert head == "{n, plural, =0"
+    assert "#" not in branches[0]
+    assert [branch.count("#") for branch in branches[1:]] == [1, 1]
+    assert [branch.count("{owner}") for branch in branches] == [0, 1, 1]
+    plain = translator.translate("no dogs").text
+    assert branches[0].startswith(plain[:5])
+
+
+def test_placeholders_belong_to_segments(translator: Translator) -> None:
+    found = translator.translate("two dogs %s. a cat %d.", placeholders=True, split="sentences").text
+    assert found.index("%s") < found.index("%d")
+
+
+def test_terms_of_a_glossary_appear_next_to_placeholders(translator: Translator) -> None:
+    found = translator.translate("a cat %s", placeholders=True, glossary={"cat": "Katze"})
+    assert "Katze" in found.text
+    assert found.text.count("%s") == 1
+
+
+def test_prefix_with_placeholders_is_refused(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="target_prefix"):
+        translator.translate("a %s", placeholders=True, target_prefix="ein")
+
+
+def test_stand_ins_are_reserved_symbols_where_the_model_has_them() -> None:
+    tokenizer = Tokenizer.train(lambda: PAIRS, BpeConfig(vocab_size=300))
+    words = list(PlaceholderControl(tokenizer).written)
+    assert not set(words) & set(PLACEHOLDER_SYMBOLS)
+    symbols = PlaceholderControl(add_reserved_symbols(tokenizer, PLACEHOLDER_SYMBOLS)).written
+    assert list(symbols)[: len(PLACEHOLDER_SYMBOLS)] == list(PLACEHOLDER_SYMBOLS)
+    assert all(symbols[one] == one for one in PLACEHOLDER_SYMBOLS)
