@@ -261,13 +261,14 @@ class BeamSearch(Generic[M, S]):
     def _none_better(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
         """Return the sentences with banks where no open hypothesis with all phrases scores better at its length.
 
-        Few hypotheses have all phrases at a time, so that a beam of finished ones would take many more steps.
+        Few hypotheses have all phrases at a time, so that a beam of finished ones would take many more steps. One more
+        than are returned has to be finished: the first ones are often too short.
         """
-        found, place = active.finished, self._config.num_candidates - 1
+        found, count = active.finished, self._config.num_candidates
         best = np.where(active.constraints.met(), active.hypotheses.log_probs, NEG_INF).max(axis=1)
         present = normalize_by_length(best, active.lengths, self._penalty)
-        none_better = found.finished[:, place] & (present <= found.scores[:, place])
-        return none_better & active.constraints.has_banks()
+        enough = found.finished[:, min(count, self._config.beam_size - 1)] & (present <= found.scores[:, count - 1])
+        return enough & active.constraints.has_banks()
 
     def _advance(self, active: _Sentences[M, S], complete: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
         """Remove complete sentences, reorder the state of the others, and return the hypotheses found."""

@@ -16,10 +16,10 @@ import numpy as np
 
 from dragoman.array_types import Bool, Float, Int
 from dragoman.decoding.beam_hypotheses import BeamCandidates
-from dragoman.decoding.constraints.allocate_beam import Choices, allocate, write
-from dragoman.decoding.constraints.phrase_automaton import START, PhraseAutomaton, PhraseState, Standing
+from dragoman.decoding.constraints.allocate_beam import Choices, allocate
+from dragoman.decoding.constraints.phrase_automaton import IMPOSSIBLE, START, PhraseAutomaton, PhraseState
 from dragoman.decoding.search_base import NEG_INF, RowBatch
-from dragoman.models.special_symbols import EOS
+from dragoman.models.special_symbols import EOS, PAD
 
 
 @final
@@ -72,8 +72,7 @@ class ConstrainedBeams(RowBatch):
             first_extra = tokens.shape[-1] - len(extra)
             columns = {token: first_extra + place for place, token in enumerate(extra)}
             choices = self._choices(rows, log_probs[rows], tokens[rows], before.log_probs[rows], columns)
-            beam = before.log_probs.shape[1]
-            write(candidates, rows, choices, allocate(choices, self.has_banks()[rows], beam_size=beam))
+            allocate(candidates, rows, choices, self.has_banks()[rows], beam=before.log_probs.shape[1])
         return candidates
 
     def advance(self, hypotheses: BeamCandidates) -> Self:
@@ -126,51 +125,61 @@ class ConstrainedBeams(RowBatch):
 
         These are the best ones, and the tokens that begin or continue a phrase.
         """
-        best = tokens.shape[-1] - len(columns)
-        own = tokens[..., :best]
+        number, beam, best = len(rows), tokens.shape[1], tokens.shape[2] - len(columns)
+        automata = [self._automaton(row) for row in rows]
+        states = [self.states[row] for row in rows]
+        own = tokens[..., :best].reshape(number, -1)
         standings = self._standings_of_others(rows, own)
-        special = self._is_special(rows, own)
-        more: list[list[tuple[int, int, float, Standing]]] = [[] for _ in rows]
-        seen: set[tuple[int, int, int]] = set()
-        for place, beam, column in zip(*(axis.tolist() for axis in special.nonzero()), strict=True):
-            automaton, token = self._automaton(rows[place]), int(own[place, beam, column])
-            state = automaton.advance(self.states[rows[place]][beam], token)
-            standings[place, beam, column] = automaton.standing(state)
-            seen.add((place, beam, token))
-        possible = totals > NEG_INF
-        for place, row in enumerate(rows):
-            automaton = self._automaton(row)
-            for beam in possible[place].nonzero()[0].tolist():
-                state = self.states[row][beam]
-                for token in automaton.next_tokens(state):
-                    if (place, beam, token) not in seen:
-                        after = automaton.standing(automaton.advance(state, token))
-                        log_prob = float(log_probs[place, beam, columns[token]])
-                        more[place].append((beam, token, log_prob, after))
-        return Choices.of(log_probs[..., :best], own, totals, standings, more)
+        for place, column in np.argwhere(_are_special(automata, own)).tolist():
+            automaton, state, token = automata[place], states[place][column // best], int(own[place, column])
+            is_extra = token in automaton.next_tokens(state)
+            standings[place, column] = IMPOSSIBLE if is_extra else automaton.standing(automaton.advance(state, token))
+        more, where = _extra_choices(automata, states, columns)
+        ids = np.concatenate([own, more[..., 0]], axis=1, dtype=tokens.dtype, casting="unsafe")
+        parents = np.concatenate([np.tile(np.arange(beam).repeat(best), (number, 1)), where[0]], axis=1)
+        places = np.arange(number)[:, None]
+        own_log_probs = log_probs[..., :best].reshape(number, -1)
+        numbers = np.concatenate([own_log_probs, log_probs[places, where[0], where[1]]], axis=1)
+        banks, costs = np.moveaxis(np.concatenate([standings, more[..., 1:]], axis=1), -1, 0)
+        after = np.where(banks < 0, NEG_INF, totals[places, parents] + numbers)
+        return Choices(ids, parents.astype(tokens.dtype), numbers, after, banks, costs)
 
     def _standings_of_others(
-        self, rows: Sequence[int], tokens: Int[np.ndarray, "rows beam best"]
-    ) -> Float[np.ndarray, "rows beam best fields"]:
+        self, rows: Sequence[int], tokens: Int[np.ndarray, "rows choices"]
+    ) -> Float[np.ndarray, "rows choices fields"]:
         """Return the standings after tokens as if none were in the alphabet of its automaton."""
         automata = [self._automaton(row) for row in rows]
-        others = np.array(
-            [[one.other_tokens(state) for state in self.states[row]] for row, one in zip(rows, automata, strict=True)]
-        )
-        at_boundary = np.stack([one.boundaries[own] for one, own in zip(automata, tokens, strict=True)])
-        return np.where(at_boundary[..., None], others[:, :, None, 1], others[:, :, None, 0])
-
-    def _is_special(
-        self, rows: Sequence[int], tokens: Int[np.ndarray, "rows beam best"]
-    ) -> Bool[np.ndarray, "rows beam best"]:
-        """Return which tokens are in the alphabets of the automata."""
-        alphabets = [self._automaton(row).alphabet for row in rows]
-        padded = np.full((len(rows), max(map(len, alphabets))), -1)
-        for place, one in enumerate(alphabets):
-            padded[place, : len(one)] = one
-        return (tokens[..., None] == padded[:, None, None]).any(axis=-1)
+        others = np.array([[*map(one.other_tokens, self.states[row])] for row, one in zip(rows, automata, strict=True)])
+        others = others.repeat(tokens.shape[1] // others.shape[1], axis=1)
+        at_boundary = np.array([one.boundaries[own] for one, own in zip(automata, tokens, strict=True)])
+        return np.where(at_boundary[..., None], others[:, :, 1], others[:, :, 0])
 
     def _automaton(self, row: int) -> PhraseAutomaton:
         automaton = self.automata[row]
         assert automaton is not None, "this sentence has constraints"
         return automaton
+
+
+def _extra_choices(
+    automata: Sequence[PhraseAutomaton], states: Sequence[Sequence[PhraseState]], columns: dict[int, int]
+) -> tuple[Float[np.ndarray, "rows extra fields"], Int[np.ndarray, "places rows extra"]]:
+    """Return the tokens that begin or continue a phrase with their standings, and their hypotheses and columns."""
+    found = []
+    for automaton, own in zip(automata, states, strict=True):
+        pairs = [(beam, one) for beam, state in enumerate(own) for one in automaton.extra_choices(state)]
+        found.append([(token, bank, cost, beam, columns[token]) for beam, (token, bank, cost) in pairs])
+    most = max(map(len, found))
+    padded = [[*some, *[(PAD, *IMPOSSIBLE, 0, 0)] * (most - len(some))] for some in found]
+    both = np.array(padded, dtype=np.float64).reshape(len(found), most, 5)
+    return both[..., :3], np.moveaxis(both[..., 3:].astype(np.int64), -1, 0)
+
+
+def _are_special(
+    automata: Sequence[PhraseAutomaton], tokens: Int[np.ndarray, "rows choices"]
+) -> Bool[np.ndarray, "rows choices"]:
+    """Return which tokens are in the alphabets of the automata."""
+    longest = max(len(one.alphabet) for one in automata)
+    padded = np.full((len(automata), 1, longest), -1)
+    for place, one in enumerate(automata):
+        padded[place, 0, : len(one.alphabet)] = one.alphabet
+    return (tokens[..., None] == padded).any(axis=-1)

@@ -49,15 +49,16 @@ START = PhraseState(_ROOT, 0)
 class Standing(NamedTuple):
     """What a state means for the choice of hypotheses."""
 
-    bank: int
-    """Tokens of required phrases: those met, and the beginning of one more. -1 where a phrase forbids the state."""
-    met: int
-    """How many required phrases have appeared."""
+    bank: float
+    """Tokens of required phrases: those met, and the beginning of one more. -1 where a phrase forbids the state.
+
+    The fraction is the number of required phrases that have appeared, divided by 64.
+    """
     cost: float
     """What the output lacks of the bonuses of preferred phrases."""
 
 
-_IMPOSSIBLE = Standing(-1, 0, 0.0)
+IMPOSSIBLE = Standing(-1.0, 0.0)
 
 
 @final
@@ -93,8 +94,9 @@ class PhraseAutomaton:
         """The longest proper end of a node's tokens that is a node."""
         self._link()
         self._after: dict[tuple[PhraseState, int], PhraseState | None] = {}
-        self._standings: dict[PhraseState | None, Standing] = {None: _IMPOSSIBLE}
+        self._standings: dict[PhraseState | None, Standing] = {None: IMPOSSIBLE}
         self._others: dict[PhraseState, tuple[Standing, Standing]] = {}
+        self._extra: dict[PhraseState, tuple[tuple[int, float, float], ...]] = {}
         self._next: dict[PhraseState, tuple[int, ...]] = {}
 
     @property
@@ -125,7 +127,7 @@ class PhraseAutomaton:
         if state not in self._standings:
             assert state is not None, "None has a standing from the beginning"
             met = (state.met & self.required).bit_count()
-            self._standings[state] = Standing(self._bank(state), met, self._cost(state))
+            self._standings[state] = Standing(self._bank(state) + met / 64, self._cost(state))
         return self._standings[state]
 
     def other_tokens(self, state: PhraseState) -> tuple[Standing, Standing]:
@@ -136,6 +138,13 @@ class PhraseAutomaton:
             boundary = None if is_broken else PhraseState(_ROOT, state.met | ended)
             self._others[state] = self.standing(PhraseState(_ROOT, state.met)), self.standing(boundary)
         return self._others[state]
+
+    def extra_choices(self, state: PhraseState) -> tuple[tuple[int, float, float], ...]:
+        """Return the `next_tokens` with the bank and the cost after each."""
+        if state not in self._extra:
+            pairs = ((token, self.standing(self.advance(state, token))) for token in self.next_tokens(state))
+            self._extra[state] = tuple((token, *after) for token, after in pairs)
+        return self._extra[state]
 
     def next_tokens(self, state: PhraseState) -> tuple[int, ...]:
         """Return the tokens that begin or continue a phrase that has not appeared."""

@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final, get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,6 +24,8 @@ PREFERRED_BONUS = 4.0
 """Bonus of preferred words, natural logarithm."""
 MAX_BONUS = 1000.0
 """Largest bonus: more than the negative log-probability of a translation."""
+_BOUNDARIES: WeakKeyDictionary[LanguageTokenizer, Bool[np.ndarray, " vocabulary"]] = WeakKeyDictionary()
+"""Word boundaries of tokenizers, which take milliseconds to find."""
 _WORD_ENDS = frozenset("ZPSC")
 """Unicode categories of characters that do not continue a word."""
 
@@ -117,6 +120,12 @@ def _encode(tokenizer: LanguageTokenizer, constraint: Constraint, *, text: str) 
 
 def word_boundaries(tokenizer: LanguageTokenizer) -> Bool[np.ndarray, " vocabulary"]:
     """Return the tokens before which a word is over: they begin with a space or a punctuation mark."""
+    if tokenizer not in _BOUNDARIES:
+        _BOUNDARIES[tokenizer] = _find_boundaries(tokenizer)
+    return _BOUNDARIES[tokenizer]
+
+
+def _find_boundaries(tokenizer: LanguageTokenizer) -> Bool[np.ndarray, " vocabulary"]:
     names = tokenizer.ids_to_tokens(range(len(tokenizer)))
     starts = [name[:1] for name in names]
     for byte, index in enumerate(tokenizer.byte_ids):
