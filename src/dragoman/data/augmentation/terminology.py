@@ -3,7 +3,8 @@
 A term of the source is followed by its translation, between reserved symbols (Dinu et al., 2019, with symbols in place
 of source factors). The terms of a pair are drawn from its word alignment: phrases of the source whose words are aligned
 to a phrase of the target and to no other words. A part of the translations is written in another form than that of the
-target, so that the model learns to inflect them (Bergmanis and Pinnis, 2021).
+target, so that the model learns to inflect them (Bergmanis and Pinnis, 2021). A part of the terms lacks its source, so
+that the model has to read the translation (Ailem et al., 2021).
 """
 
 import random
@@ -34,6 +35,10 @@ class TermConfig(Config):
     max_words: PositiveInt = Field(default=3, description="most words of a term")
     inflected: float = Field(
         default=0.2, ge=0.0, le=1.0, description="probability of another form of the word than that of the target"
+    )
+
+    masked: float = Field(
+        default=0.3, ge=0.0, le=1.0, description="probability of a term without its source, only with its translation"
     )
 
     @property
@@ -85,7 +90,7 @@ class TermAnnotator:
         text = target[translation[0].start : translation[-1].end]
         if len(source) == len(translation) == 1 and generator.random() < self.config.inflected:
             text = generator.choice(self.lexicon.forms(source[0].text, text) or [text])
-        return Annotation(source[0].start, source[-1].end, text)
+        return Annotation(source[0].start, source[-1].end, text, generator.random() < self.config.masked)
 
     def _is_function_word(self, word: Word) -> bool:
         count = min(FREQUENT_WORDS, len(self.lexicon.counts) // 10)

@@ -13,6 +13,8 @@ class Annotation:
     start: int
     end: int
     translation: str
+    is_masked: bool = False
+    """Whether the translation stands alone, without the words of the source."""
 
 
 def annotate_terms(source: str, terms: Iterable[Annotation]) -> str:
@@ -20,6 +22,7 @@ def annotate_terms(source: str, terms: Iterable[Annotation]) -> str:
     begin, middle, end = TERM_SYMBOLS
     parts, place = [], 0
     for term in sorted(terms, key=lambda one: one.start):
-        parts += [source[place : term.start], begin, source[term.start : term.end], middle, term.translation, end]
+        words = "" if term.is_masked else source[term.start : term.end]
+        parts += [source[place : term.start], begin, words, middle, term.translation, end]
         place = term.end
     return " ".join(filter(None, (part.strip() for part in (*parts, source[place:]))))

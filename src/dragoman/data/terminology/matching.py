@@ -20,6 +20,7 @@ _UNSPACED = (
 """Thai, Lao, Burmese, Khmer, kana and Han: scripts that do not separate words by spaces."""
 _LETTER = rf"(?:[{_INDIC}]|(?![{_UNSPACED}])[\w{_MARKS}])"
 _UNIT = re.compile(rf"{_LETTER}+(?:[-\u2010\u2011]{_LETTER}+)*|[^\s]")
+_PART = re.compile(r"[^-\u2010\u2011]+|.")
 _T = TypeVar("_T")
 
 
@@ -61,12 +62,14 @@ class TermMatcher(Generic[_T]):
     hyphenated word, is not found. In scripts without spaces every character is a word.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, split_hyphens: bool = False) -> None:
+        """`split_hyphens` says whether a part of a hyphenated word is found, too."""
         self._root: _Node[_T] = _Node()
+        self._units = split_parts if split_hyphens else split_units
 
     def add(self, phrase: str, term: _T, *, any_case: bool, is_variant: bool = False) -> None:
         """Add a phrase. A variant has no effect where the phrase itself is one of another term."""
-        units = tuple(unicodedata.normalize("NFC", text) for text, _, _ in split_units(phrase))
+        units = tuple(unicodedata.normalize("NFC", text) for text, _, _ in self._units(phrase))
         node = self._root
         for unit in units:
             node = node.children.setdefault(fold_case(unit), _Node())
@@ -79,7 +82,7 @@ class TermMatcher(Generic[_T]):
 
     def find(self, text: str) -> list[TermMatch[_T]]:
         """Return the phrases of a text from left to right, the longest at each place, without overlaps."""
-        units = [(unicodedata.normalize("NFC", unit), start, end) for unit, start, end in split_units(text)]
+        units = [(unicodedata.normalize("NFC", unit), start, end) for unit, start, end in self._units(text)]
         folded = [fold_case(unit) for unit, _, _ in units]
         found, place = [], 0
         while place < len(units):
@@ -119,6 +122,15 @@ def _choose(node: _Node[_T], units: list[str]) -> _Entry[_T] | None:
 def split_units(text: str) -> list[tuple[str, int, int]]:
     """Return the words, the other characters and the characters of scripts without spaces, and their places."""
     return [(found.group(), *found.span()) for found in _UNIT.finditer(text)]
+
+
+def split_parts(text: str) -> list[tuple[str, int, int]]:
+    """Return the units of a text, where a hyphen between two letters is a unit, too."""
+    return [
+        (found.group(), start + found.start(), start + found.end())
+        for unit, start, _ in split_units(text)
+        for found in _PART.finditer(unit)
+    ]
 
 
 @lru_cache(maxsize=2**16)

@@ -55,8 +55,11 @@ def check_terms(glossary: Glossary, source: str, translation: str) -> list[TermC
 
 
 def has_phrase(text: str, phrases: Sequence[str]) -> bool:
-    """Return whether a text has one of the phrases as whole words, in any case."""
-    matcher: TermMatcher[str] = TermMatcher()
+    """Return whether a text has one of the phrases as whole words or parts of hyphenated words, in any case.
+
+    A compound such as `Firefox-Browser` has the term `Firefox`, as the search counts it.
+    """
+    matcher: TermMatcher[str] = TermMatcher(split_hyphens=True)
     for phrase in phrases:
         matcher.add(phrase, phrase, any_case=True)
     return bool(matcher.find(text))

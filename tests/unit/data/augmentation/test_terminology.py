@@ -40,7 +40,7 @@ def test_lexicon_finds_translations(lexicon: WordLexicon) -> None:
 
 
 def test_terms_are_drawn_from_the_pair(lexicon: WordLexicon) -> None:
-    config = TermConfig(share=1.0, inflected=0.0)
+    config = TermConfig(share=1.0, inflected=0.0, masked=0.0)
     annotator, generator = TermAnnotator(config, lexicon), random.Random(5)
     dictionary = {**NOUNS, **VERBS, "the": "das"}
     found = 0
@@ -70,7 +70,7 @@ def test_share_of_pairs_with_terms(lexicon: WordLexicon) -> None:
 def test_other_forms_are_written() -> None:
     forms = ["rot", "rote", "roter", "rotes"]
     corpus = [(f"the red {noun}", f"das {form} {NOUNS[noun]}") for noun in NOUNS for form in forms]
-    annotator = TermAnnotator(TermConfig(share=1.0, inflected=1.0), WordLexicon.train(corpus))
+    annotator = TermAnnotator(TermConfig(share=1.0, inflected=1.0, masked=0.0), WordLexicon.train(corpus))
     written = {
         translation
         for number in range(40)
@@ -115,3 +115,12 @@ def test_words_and_stems() -> None:
     same = [("Haus", "Häuser"), ("rot", "roten"), ("steht", "stehen"), ("Frau", "Frauen"), ("chien", "chiens")]
     assert all(share_stem(*pair) for pair in same)
     assert not any(share_stem(*pair) for pair in [("Haus", "Hausboot"), ("der", "den"), ("Hund", "Katze")])
+
+
+def test_masked_terms_lack_their_source(lexicon: WordLexicon) -> None:
+    annotator = TermAnnotator(TermConfig(share=1.0, inflected=0.0, masked=1.0, max_terms=1), lexicon)
+    found = [annotator(pair, random.Random(number))[0] for number, pair in enumerate(CORPUS)]
+    masked = [re.findall(f"{BEGIN} {MIDDLE} (.*?) {END}", source) for source in found]
+    assert sum(map(len, masked)) > len(CORPUS) / 2
+    assert not any(TERM.findall(source) for source in found)
+    assert all(all(term in target for term in terms) for terms, (_, target) in zip(masked, CORPUS, strict=True))

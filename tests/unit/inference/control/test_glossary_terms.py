@@ -124,6 +124,13 @@ def test_forms_follow_the_case_of_the_source() -> None:
     assert forms["Mac"] == ("Mac",)
 
 
+def test_compounds_with_hyphens_have_their_parts() -> None:
+    glossary = Glossary((Term(("Firefox",)), Term(("red hair",), ("rot-haarig",))))
+    checks = check_terms(glossary, "Firefox and red hair", "der Firefox-Browser, rot-haarige")
+    assert [one.is_met for one in checks] == [True, False]
+    assert [one.text for one in glossary.find("a Firefox-like browser, Firefox")] == ["Firefox"]
+
+
 def test_terms_of_a_translation_are_checked() -> None:
     glossary = Glossary((Term(("dog",), ("Hund", "Hunde")), Term(("sea",), ("Meer",), ("See",)), Term(("Mac",))))
     checks = check_terms(glossary, "dogs at the sea with a Mac", "Die hunde am Meer, der See, mit einem Rechner")
