@@ -129,6 +129,7 @@ _PARTS = {
     "fuzzy_memory": "from similar texts of the memory",
     "copied": "copied",
     "kept": "kept as they are",
+    "missing_terms": "terms not as in the glossary",
     "needs_review": "marked for review",
     "with_warnings": "with warnings",
 }

@@ -14,6 +14,8 @@ from dragoman.data.placeholders.icu_messages import IcuMessage
 from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.readers.recognize_format import recognize_pairs
+from dragoman.data.terminology.glossary import Glossary
+from dragoman.data.terminology.target_forms import check_terms
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import collect_text_warnings
 from dragoman.inference.translation_result import TranslationResult
@@ -55,6 +57,10 @@ class SegmentReport:
     """Confidence of the model in the part that it is least sure of."""
     placeholders: int = 0
     """Placeholders in the source."""
+    terms: int = 0
+    """Terms of the glossary in the source."""
+    missing_terms: tuple[str, ...] = ()
+    """Those that the translation lacks, or has in a forbidden form."""
 
 
 @dataclass(slots=True)
@@ -76,6 +82,8 @@ class FileReport:
             "kept": self.units - len(self.segments),
             "words": sum(len(one.source.split()) for one in self.segments),
             "placeholders": sum(one.placeholders for one in self.segments),
+            "terms": sum(one.terms for one in self.segments),
+            "missing_terms": sum(len(one.missing_terms) for one in self.segments),
             "machine": origins["machine"],
             "memory": origins["memory"],
             "fuzzy_memory": origins["fuzzy_memory"],
@@ -146,6 +154,8 @@ def translate_file(
     for number in chosen:
         if number not in done:
             done[number] = _from_model(units[number], work[units[number].markup, units[number].source], options)
+    if isinstance(glossary := (stream_options or {}).get("glossary"), Glossary):
+        done = {number: _with_terms(one, units[number], glossary, options) for number, one in done.items()}
     translations = [_as_translation(done[number]) if number in done else None for number in range(len(units))]
     report = FileReport(document.format, len(units), [done[number] for number in chosen])
     return FileTranslation(document.fill(translations), report)
@@ -280,6 +290,20 @@ def _report(
         warnings,
         similarity,
         placeholders=needed.total(),
+    )
+
+
+def _with_terms(segment: SegmentReport, unit: Unit, glossary: Glossary, options: FileOptions) -> SegmentReport:
+    """Return the report of a unit with the terms of its source, and a warning of each that is missing."""
+    source, text = (one if unit.markup is None else _TAG.sub("", one) for one in (segment.source, segment.translation))
+    checks = check_terms(glossary, source, text)
+    missing = tuple(dict.fromkeys(one.match.text for one in checks if not one.is_met))
+    return replace(
+        segment,
+        terms=len(checks),
+        missing_terms=missing,
+        warnings=(*segment.warnings, *(f"not translated as in the glossary: {one}" for one in missing)),
+        needs_review=segment.needs_review or (options.review == "warned" and bool(missing)),
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from dragoman.data.documents.recognize import open_document
 from dragoman.data.documents.translation_memory import TranslationMemory
+from dragoman.data.terminology.glossary import Glossary
 from dragoman.inference.translator import Translator
 from dragoman.runs.translate_file import FileOptions, FileTranslation, read_memory, translate_file
 from tests.unit.data.documents.samples import TMX, XLIFF_1
@@ -109,3 +110,19 @@ def test_memories_are_read_from_several_formats(tmp_path: Path) -> None:
     assert memory.find("Open the file.").target == "Öffnen Sie die Datei."
     assert memory.find("Open the files.") is None
     assert memory.find("Open the files.", 0.9).source == "Open the file."
+
+
+def test_terms_are_counted_and_missing_ones_marked(model: Translator) -> None:
+    document = open_document(MENU.encode(), name="de.po")
+    glossary = Glossary.from_pairs({"dog": "Hund|hund", "two": "zwei"})
+    memory = TranslationMemory([("a dog", "ein Hund"), ("two dogs", "drei Hunde")])
+    options = FileOptions(only="all", memory=memory)
+    found = translate_file(model, document, options, stream_options={"glossary": glossary, "glossary_mode": "soft"})
+    segments = {one.source: one for one in found.report.segments}
+    assert (segments["a dog"].terms, segments["a dog"].missing_terms) == (1, ())
+    assert not segments["a dog"].needs_review
+    assert (segments["two dogs"].terms, segments["two dogs"].missing_terms) == (2, ("two", "dogs"))
+    assert segments["two dogs"].needs_review
+    assert "not translated as in the glossary: two" in segments["two dogs"].warnings
+    assert found.report.counts["terms"] == 1 + 1 + 2 + 1
+    assert found.report.counts["missing_terms"] == sum(len(one.missing_terms) for one in segments.values())
