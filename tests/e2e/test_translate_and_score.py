@@ -13,7 +13,7 @@ import pytest
 from dragoman.cli import main
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.decoding import DecodingConfig
-from dragoman.inference import Translator
+from dragoman.inference import Constraint, Translator
 from dragoman.runs import load as runs_load
 from tests.fake_models import PrefixModel
 
@@ -151,6 +151,16 @@ def test_every_translation_begins_with_a_prefix(translator, source, capsys):
     found = capsys.readouterr().out.splitlines()
     assert found == best(translator, target_prefix="eine")
     assert [line.startswith("eine") for line in found] == [bool(line) for line in LINES]
+
+
+def test_constraints_are_those_of_each_line(translator, source, tmp_path, capsys):
+    file = tmp_path / "constraints.jsonl"
+    rows = [["Meer"] if line else [] for line in LINES]
+    file.write_text("".join(json.dumps(row) + "\n" if row else "\n" for row in rows), encoding="utf-8")
+    assert run("translate", "runs/en-de", "--input", source, "--constraints", file) == 0
+    found = capsys.readouterr().out.splitlines()
+    assert found == best(translator, constraints=[list(map(Constraint, row)) for row in rows])
+    assert ["Meer" in line for line in found] == [bool(row) for row in rows]
 
 
 def test_a_glossary_gives_terms(translator, source, tmp_path, capsys):

@@ -20,6 +20,10 @@ def read_control(given: Mapping[str, Any]) -> ControlOptions:
     control: ControlOptions = {}
     if "target_prefix" in given:
         control["target_prefix"] = given["target_prefix"]
+    if "constraints" in given:
+        from dragoman.inference.control.constraint_records import read_constraint_file
+
+        control["constraints"] = read_constraint_file(given["constraints"])
     if "glossary" in given:
         control["glossary"] = read_glossary_option(given["glossary"], given.get("glossary_languages"))
         control["glossary_mode"] = given.get("glossary_mode", "hard")

@@ -91,7 +91,7 @@ LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
 LANGUAGES = ("source_language", "target_language")
 """Languages of a translation."""
-CONTROL = ("target_prefix", "glossary", "glossary_languages", "glossary_mode", "markup", "placeholders")
+CONTROL = ("target_prefix", "constraints", "glossary", "glossary_languages", "glossary_mode", "markup", "placeholders")
 """Options that control the words of translations, which `cli.control_options` reads."""
 FILES = ("file", "file_format", "only", "needs_review", "memory", "memory_threshold", "report")
 """Options of the translation of a file."""
@@ -128,6 +128,13 @@ _SHARED: Mapping[str, Any] = (
     | {
         "target_prefix": Annotated[
             str | None, typer.Option(metavar="TEXT", help="Words that each translation begins with.")
+        ],
+        "constraints": Annotated[
+            Path | None,
+            typer.Option(
+                help="Words that translations must have or not: for each input line, a line with a JSON list of texts "
+                'or objects such as {"forms": ["Jacke", "Jacken"], "kind": "once"}, or an empty line.'
+            ),
         ],
         "glossary": Annotated[
             Path | None, typer.Option(help="Terms and their translations: a file .tsv, .csv or .tbx (TBX).")

@@ -83,7 +83,7 @@ def translate(
     if split is None:
         options.refuse({"language": language}, "without --split")
     if ray:
-        options.refuse({"source_features": source_features}, "with --ray")
+        options.refuse({"source_features": source_features, "constraints": control.get("constraints")}, "with --ray")
     else:
         options.refuse({"workers": workers}, "without --ray")
     n_best = returned.get("n_best", 1)

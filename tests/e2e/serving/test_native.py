@@ -65,6 +65,16 @@ def test_a_prefix_begins_the_translation(server: RunningServer):
     assert through_german["results"][0]["translations"][0]["text"].startswith("eine")
 
 
+def test_a_translation_meets_the_constraints(server: RunningServer):
+    constraints = ["Meer", {"forms": ["Katze", "Hunde"], "kind": "once"}]
+    status, answer = server.post("/api/translate", {"texts": TEXTS[0], **PAIR, "constraints": constraints})
+    assert status == 200, answer
+    [found] = answer["results"][0]["translations"]
+    assert "Meer" in found["text"].split()
+    assert found["text"].split().count("Katze") + found["text"].split().count("Hunde") == 1
+    assert not found["unmet"]
+
+
 def test_alternatives_continue_the_prefix_by_each_token(server: RunningServer):
     body = {"text": TEXTS[0], **PAIR, "target_prefix": "zwei", "count": 3}
     status, answer = server.post("/api/alternatives", body)
@@ -178,6 +188,8 @@ def test_streamed_completions_are_the_whole_ones(server: RunningServer):
         ("translate", {"texts": "a", "source": "en", "target": "xx"}, 400, "target"),
         ("translate", {"texts": "a", **PAIR, "model": "story"}, 400, "target"),
         ("translate", {"texts": "<b>a</b>", **PAIR, "format": "html", "target_prefix": "x"}, 400, "target_prefix"),
+        ("translate", {"texts": "<b>a</b>", **PAIR, "format": "html", "constraints": ["x"]}, 400, "constraints"),
+        ("translate", {"texts": "a", **PAIR, "constraints": [{"forms": "x", "bonus": 1.0}]}, 400, "constraints"),
         ("classify", {"texts": "a", "model": "en-de"}, 400, "model"),
         ("classify", {"texts": "a", "model": "nothing"}, 404, "model"),
         ("score", {"texts": "a", "source": "en"}, 400, "sources"),

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, final
 
 from dragoman.data.terminology.glossary import Term
 from dragoman.data.terminology.matching import TermMatch
-from dragoman.inference import TranslationResult
+from dragoman.inference import Constraint, TranslationResult
 from dragoman.inference.concurrent_calls import gather
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
@@ -38,6 +38,8 @@ class TranslationRequest:
     """Further arguments of `Translator.translate`."""
     target_prefix: str | None = None
     """What each translation begins with."""
+    constraints: Sequence[Constraint] = ()
+    """Words that each translation must have or not."""
     model: str | None = None
     """Name of the model; None: any of the language pair."""
     has_to_differ: bool = False
@@ -152,6 +154,8 @@ class TranslationService:
         hops = self.store.route(pair, model=request.model)
         if request.target_prefix and request.text_format != "text":
             raise invalid("Invalid request: target_prefix has an effect on plain text only", "target_prefix")
+        if request.constraints and request.text_format != "text":
+            raise invalid("Invalid request: constraints have an effect on plain text only", "constraints")
         if request.text_format == "text":
             run = await self._run(texts, hops, request)
             return [
@@ -170,7 +174,8 @@ class TranslationService:
         glossaries = await asyncio.to_thread(self._glossaries.of, hops, request.glossary)
         for number, (hop, glossary) in enumerate(zip(hops, glossaries, strict=True), start=1):
             is_last = number == len(hops)
-            options = _options(hop, glossary, request if is_last else replace(request, n_best=1, target_prefix=None))
+            asked = request if is_last else replace(request, n_best=1, target_prefix=None, constraints=())
+            options = _options(hop, glossary, asked)
             terms = [()] * len(texts) if glossary is None else await asyncio.to_thread(glossary.find, texts)
             results = await hop.translator.translate_async(list(texts), **options)
             texts = [one.text for one in results]
@@ -186,7 +191,9 @@ def _options(hop: Hop, glossary: AppliedGlossary | None, request: TranslationReq
         options |= glossary.options(hop, MIN_BEAM if request.is_fast else options.get("beam_size"))
     elif request.is_fast:
         options["beam_size"] = 1
-    own = {"n_best": request.n_best, "target_prefix": request.target_prefix}
+    own: dict[str, Any] = {"n_best": request.n_best, "target_prefix": request.target_prefix}
+    if request.constraints:
+        own["constraints"] = list(request.constraints)
     return options | hop.model.language_options(hop.pair) | own
 
 

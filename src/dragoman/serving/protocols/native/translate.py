@@ -1,15 +1,19 @@
 """Translation: n-best translations with scores and tokens, and alternatives at a place in a translation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman.data.terminology.glossary import Glossary, Term
 from dragoman.data.terminology.matching import TermMatch
 from dragoman.decoding.config import DecodingMethod, LengthPenaltyKind
+from dragoman.decoding.constraints import PhraseKind
+from dragoman.errors import DataError
 from dragoman.evaluation.translation_checks import CheckKind
+from dragoman.inference import Constraint
+from dragoman.inference.control.constraint_records import read_constraint
 from dragoman.inference.control.glossary_terms import GlossaryMode
 from dragoman.inference.translator import DecodingOptions
 from dragoman.serving.http.errors import invalid
@@ -63,6 +67,17 @@ class GlossaryBody(BaseModel, extra="forbid", strict=True):
         return AppliedGlossary(Glossary(tuple(terms)), self.mode) if self.entries else None
 
 
+class ConstraintBody(BaseModel):
+    """Words that a translation must have, once or more, should have, or may not have."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    forms: str | list[str] = Field(examples=[["Jacke", "Jacken"]], description="one of several forms suffices")
+    kind: PhraseKind = "required"
+    whole_words: bool = Field(default=True, description="whether no form counts as the beginning of a longer word")
+    bonus: float | None = Field(default=None, description="log-probability that preferred words are worth")
+
+
 class TranslateBody(DecodingBody):
     """Texts to translate."""
 
@@ -73,6 +88,9 @@ class TranslateBody(DecodingBody):
     ignore_tags: list[str] = Field(default=[], description="elements of markup whose text is not translated")
     split_sentences: bool = Field(default=True, description="whether each sentence is translated by itself")
     target_prefix: str | None = Field(default=None, description="what each translation begins with")
+    constraints: list[str | ConstraintBody] = Field(
+        default=[], description="words that each translation must have, or may not have"
+    )
     n_best: int = Field(default=1, ge=1, description="translations of each text")
     glossary: GlossaryBody | None = Field(default=None, description="terms that precede those of the server")
 
@@ -164,10 +182,22 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> d
         n_best=body.n_best,
         options=_with_wide_beam(body.decoding(), body.n_best),
         target_prefix=body.target_prefix,
+        constraints=_constraints(body.constraints),
         model=body.model,
         glossary=None if body.glossary is None else body.glossary.read(server.config.limits.max_terms),
     )
     return {"results": [_result(one) for one in await server.translate(asked, client)]}
+
+
+def _constraints(given: Sequence[str | ConstraintBody]) -> list[Constraint]:
+    """Return the constraints of a request."""
+    try:
+        return [
+            read_constraint(one if isinstance(one, str) else one.model_dump(exclude_none=True), f"constraints[{place}]")
+            for place, one in enumerate(given)
+        ]
+    except DataError as error:
+        raise invalid(f"Invalid request: {error}", "constraints") from error
 
 
 def _with_wide_beam(options: Mapping[str, Any], n_best: int) -> Mapping[str, Any]:
