@@ -174,6 +174,17 @@ def test_a_glossary_gives_terms(translator, source, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == best(translator, glossary={"two": "Meer"}, glossary_mode="soft")
 
 
+def test_placeholders_are_kept_on_request(translator, tmp_path, capsys):
+    texts = ["two dogs play with %s .", "{name} : a cat sits"]
+    file = tmp_path / "messages.txt"
+    file.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    assert run("translate", "runs/en-de", "--input", file, "--placeholders") == 0
+    found = capsys.readouterr().out.splitlines()
+    assert [one.count(name) for one, name in zip(found, ["%s", "{name}"], strict=True)] == [1, 1]
+    assert run("translate", "runs/en-de", "--input", file, "--no-placeholders") == 0
+    assert capsys.readouterr().out.splitlines() == [one.text for one in translator.translate(texts)]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -129,8 +129,16 @@ def unquote_text(source: str, *, in_plural: bool) -> str:
 
 def quote_text(text: str, *, in_plural: bool, doubles: bool) -> str:
     """Return text as a message writes it; an apostrophe is doubled where `doubles`, and where it would quote."""
-    text = re.sub(r"'(?=['{}#|]|$)" if not doubles else "'", "''", text)
-    return re.sub(r"[{}#]+" if in_plural else r"[{}]+", lambda found: f"'{found[0]}'", text)
+    special = "{}#" if in_plural else "{}"
+
+    def quote(found: re.Match[str]) -> str:
+        run = found[0]
+        if any(char in special for char in run):
+            return "'" + run.replace("'", "''") + "'"
+        is_alone = run == "'" and not doubles and text[found.end() : found.end() + 1] not in ("", "|")
+        return run if is_alone else run.replace("'", "''")
+
+    return re.sub(f"['{special}]+", quote, text)
 
 
 class _NotTranslatableError(Exception):
