@@ -26,7 +26,10 @@ class Piece:
     start: int
     end: int
     text: str = ""
-    """Characters of a `text` piece, or of a `protected` one, which takes part in a sentence but is not translated."""
+    """Characters of a `text` piece, or of a `protected` one, which takes part in a sentence but is not translated.
+
+    A `close` piece has text if it is written otherwise once the text before it is translated.
+    """
     name: str = ""
     """Name by which an `open` piece finds its `close` piece."""
 
@@ -208,7 +211,7 @@ def _trim(
 
     while begin < end:
         head, tail = pieces[begin], pieces[end - 1]
-        if head.kind == "open" and mates[begin] == end - 1:
+        if head.kind == "open" and mates[begin] == end - 1 and not tail.text:
             begin, end = begin + 1, end - 1
         elif head.kind in ("text", "void", "break") and is_empty(begin, begin + 1):
             begin += 1

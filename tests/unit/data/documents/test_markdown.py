@@ -81,3 +81,10 @@ def test_emphasis_that_would_not_be_read_is_written_otherwise() -> None:
     assert fill(content, 'Das <g id="1">Groß</g>haus') == "Das *Groß*haus\n"
     assert fill("A **big** house\n", 'Das <g id="1">(Groß)</g>haus') == "Das <strong>(Groß)</strong>haus\n"
     assert fill(content, 'Das <g id="1"> große </g>Haus') == "Das  _große_ Haus\n".replace("  ", " ")
+
+
+def test_links_by_their_text_keep_the_name_of_their_reference() -> None:
+    content = "See [the guide] or\n\n- [The guide][]\n\n[the guide]: g.md\n"
+    assert sources(content) == ['See <g id="1">the guide</g> or', '<g id="1">The guide</g>']
+    filled = fill(content, 'Siehe <g id="1">Handbuch</g>', '<g id="1">Das Handbuch</g>')
+    assert filled == "Siehe [Handbuch][the guide]\n\n- [Das Handbuch][The guide]\n\n[the guide]: g.md\n"

@@ -146,7 +146,7 @@ def _inline_units(
     for unit in split_pieces(pieces):
         yield _MarkdownUnit(unit, inline, parser, references, can_wrap=can_wrap)
     for piece in pieces:
-        description = re.match(r"!\[([^\[\]\\\n]*)\](?=\(|\[)", inline.raw[piece.start : piece.end])
+        description = re.match(r"!\[([^\[\]\\\n]*)\](?=\(|\[[^\]])", inline.raw[piece.start : piece.end])
         if piece.name == "image" and description and any(map(str.isalpha, description[1])):
             start = inline.place(piece.start + 2)
             yield ValueSpan(start, start + len(description[1]), description[1], _escape_description, context="alt")
@@ -185,6 +185,8 @@ class _MarkdownUnit:
             is_start = False
             expected[_code_name(piece)] += piece.kind != "close"
             raw = self._inline.raw[piece.start : piece.end]
+            if piece.kind == "close" and piece.text:
+                return f"][{' '.join(piece.text.split())}]"
             if piece.kind == "break":
                 return raw.rstrip("\r\n ") + ("  " if not raw.strip() else "") + _BREAK
             if piece.name in ("strong", "em") and style != "as it is":

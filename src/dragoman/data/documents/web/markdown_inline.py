@@ -114,7 +114,8 @@ def _codes(noted: _Noted) -> Iterator[Piece]:
             case "link":
                 name = f"link {begin}"
                 yield Piece("open", begin, begin + 1, name=name)
-                yield Piece("close", label, end, name=name)
+                is_implicit = raw[label:end] in ("]", "][]")  # the text of the link is the name of its reference
+                yield Piece("close", label, end, raw[begin + 1 : label] if is_implicit else "", name)
             case "code_inline":
                 text = inside.strip("`").replace("\n", " ").strip()
                 yield Piece("protected", begin, end, text=text, name="code")
