@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from dragoman.data.preprocessing.ray_runner import ray_runner
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers.reserved_symbols import PLACEHOLDER_SYMBOLS, TERM_SYMBOLS, has_reserved_symbols
 from dragoman.errors import ConfigError
 from tests.e2e.test_train import refused
 from tests.small_runs import dragoman, hashes, small_options, write_corpus
@@ -194,6 +196,21 @@ def test_noise_of_the_prepared_corpus_is_applied(prepared):
         assert answer.returncode == 0, answer.stderr
     first, second, plain = ((prepared / f"run-{name}" / "model.safetensors").read_bytes() for name in runs)
     assert first == second != plain
+
+
+def test_augmentation_of_the_prepared_corpus_is_applied(prepared):
+    """The vocabulary gets the reserved symbols, and both ways train on the same marked pairs."""
+    marks = ("--set", "data.augmentation={terminology: {share: 0.7}, placeholders: {share: 0.4}}")
+    answer = dragoman("data", "prepare", *SHARDS, "--out", "marked", *VOCABULARY, *marks, cwd=prepared)
+    assert answer.returncode == 0, answer.stderr
+    for name, corpus in {"marked": ("--prepared", "marked"), "marked-texts": (*SHARDS, *marks)}.items():
+        answer = dragoman("train", *corpus, "--out", f"run-{name}", *SMALL, cwd=prepared)
+        assert answer.returncode == 0, answer.stderr
+    folders = [prepared / f"run-{name}" for name in ("marked", "marked-texts")]
+    tokenizer = Tokenizer.load(folders[0] / "tokenizer.json")
+    assert has_reserved_symbols(tokenizer.source, (*TERM_SYMBOLS, *PLACEHOLDER_SYMBOLS))
+    first, second = ((folder / "model.safetensors").read_bytes() for folder in folders)
+    assert first == second
 
 
 def test_files_of_other_preparations_are_kept(prepared, tmp_path):

@@ -1,6 +1,7 @@
 """Glossary files: columns, languages, and errors that name the line."""
 
 import pytest
+from translate.storage.tbx import tbxfile
 
 from dragoman.data.terminology.glossary import Glossary, Term
 from dragoman.data.terminology.glossary_files import parse_glossary, read_glossary, write_tsv
@@ -72,6 +73,17 @@ def test_tbx_of_version_3() -> None:
     glossary = parse_glossary(V3, "tbx", source_language="en")
     assert glossary.terms == (Term(("printer",), ("Drucker",), ("Printer",)),)
     assert glossary.target_language == "de-DE"
+
+
+def test_tbx_of_another_program() -> None:
+    file = tbxfile()
+    file.settargetlanguage("de")
+    for source, target in (("rain jacket", "Regenjacke"), ("dog & cat", "Hund & Katze")):
+        file.addsourceunit(source).target = target
+    glossary = parse_glossary(bytes(file), "tbx", source_language="en")
+    assert glossary == Glossary.from_pairs(
+        {"rain jacket": "Regenjacke", "dog & cat": "Hund & Katze"}, source_language="en", target_language="de"
+    )
 
 
 @pytest.mark.parametrize(
