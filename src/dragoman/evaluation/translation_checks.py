@@ -108,7 +108,9 @@ def _copied(source: str, translation: str, statistics: TextStatistics) -> str | 
 
 
 def _common_run(source: Sequence[str], own: Sequence[str]) -> Sequence[str]:
-    """Return the first sequence of words that the source has, too, with two or more words without a capital."""
+    """Return the first sequence of words that the source has, too, with two or more words that are no names: of more
+    than two letters, without a capital.
+    """
     size = COPIED_RUN
     known = {tuple(source[at : at + size]) for at in range(len(source) - size + 1)}
     for start in range(len(own) - size + 1):
@@ -117,7 +119,7 @@ def _common_run(source: Sequence[str], own: Sequence[str]) -> Sequence[str]:
             continue
         while end < len(own) and tuple(map(str.casefold, own[end + 1 - size : end + 1])) in known:
             end += 1
-        if sum(not word[0].isupper() for word in own[start:end]) >= 2:
+        if sum(len(word) > 2 and not word[0].isupper() for word in own[start:end]) >= 2:
             return own[start:end]
     return ()
 

@@ -66,6 +66,7 @@ def test_each_kind_of_error_is_found(translation: str, kind: str):
             "Open <b>the file</b> at https://example.org/the/file",
             "Öffne <b>die Datei</b>: https://example.org/the/file",
         ),
+        ("You must specify -c, -t, -u, -l or a list.", "Sie müssen -c, -t, -u, -l oder eine Liste angeben."),
         ("The letter Ω is Greek.", "Der Buchstabe Ω ist griechisch."),
     ],
 )

@@ -205,6 +205,26 @@ def test_glossary_changes_the_translation_and_marks_its_terms(open_page):
     api.expect(page.get_by_label("One term and its translation")).to_have_value("cat = Hund|Hunde\nhouse\tMann\nsma")
 
 
+def test_warning_names_its_sentence(open_page):
+    page = open_page()
+    page.route("**/api/translate", lambda route: route.fulfill(json=copied(route.fetch().json())))
+    page.fill("#source", "the small cat sleeps")
+    api.expect(page.locator("#translate-status")).to_have_text("All words are those of the source.")
+    page.fill("#source", f"the small cat sleeps\n{TEXT} and in {TEXT}")
+    api.expect(page.locator("#translate-status")).to_have_text(
+        "the small cat sleeps – All words are those of the source."
+    )
+
+
+def copied(answer):
+    """Return an answer whose translations have a warning."""
+    for result in answer["results"]:
+        for one in result["translations"]:
+            one["quality"]["warnings"] = [{"kind": "copied", "message": "All words are those of the source."}]
+            one["truncated"] = False
+    return answer
+
+
 def test_unmet_terms_are_named(open_page):
     page = open_page()
     translated(page)

@@ -65,12 +65,13 @@ export function overlapping(places, values, { start, end }) {
 }
 
 // A translation of the server with the words of its text and their log-probabilities (null where they are unknown).
-export function withWords({ text, tokens, token_log_probs: logProbs, truncated }, language) {
+export function withWords({ text, tokens, token_log_probs: logProbs, truncated, quality }, language) {
   const places = locate(tokens, text);
   const ofTokens = logProbs.slice(0, tokens.length);
   return {
     text,
     truncated,
+    warnings: quality?.warnings ?? [],
     words: wordsOf(text, language).map((one) => ({ ...one, logProb: overlapping(places, ofTokens, one) })),
   };
 }

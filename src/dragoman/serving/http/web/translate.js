@@ -12,6 +12,7 @@ import { closePopover, openPopover } from "./word_popover.js";
 const DELAY = 220; // milliseconds without typing before a request
 const DOUBTFUL = 0.5; // words below this probability are underlined
 const LONG = 220; // characters from which the text is smaller
+const SHOWN = 40; // characters of a sentence that a warning is about
 const NONE = [{ text: "", words: [] }]; // of white space, and of sentences that are not translated yet
 let choice = null;
 let sentences = [];
@@ -112,7 +113,12 @@ function problemOf(found) {
   const missing = found.flatMap((one) => termWords(one.current).missing.map((term) => term.text));
   if (missing.length) return `Without the translation of ${missing.map((one) => `“${one}”`).join(", ")}.`;
   const isCut = found.some((one) => one.current.truncated);
-  return isCut ? "The translation reached the length limit and was cut off." : null;
+  if (isCut) return "The translation reached the length limit and was cut off.";
+  const doubtful = found.find((one) => one.current.warnings?.length);
+  if (!doubtful) return null;
+  const { source, current } = doubtful;
+  const start = source.length > SHOWN ? `${source.slice(0, SHOWN).trimEnd()}…` : source;
+  return found.length > 1 ? `${start} – ${current.warnings[0].message}` : current.warnings[0].message;
 }
 
 // Draw the words; those of `changed`, a sentence, that are not in its translation `before` are shown as new.
