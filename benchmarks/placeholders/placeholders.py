@@ -113,20 +113,21 @@ def lowered(string: UiString) -> UiString:
 
 
 def main() -> None:
-    """Measure runs and write `results.json`."""
+    """Measure runs, and write the results after each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+")
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--lowercase", nargs="*", default=[], help="runs that are trained on lower-cased text")
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("results.json"))
     given = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     strings = ui_strings(given.count)
-    results = [measure(run, strings, lowercase=run in given.lowercase) for run in given.runs]
-    path = Path(__file__).with_name("results.json")
-    path.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    for one in results:
-        print({name: value for name, value in one.items() if "by_kind" not in name})
-        print(one["lost_with_by_kind"])
+    results: list[dict[str, Any]] = []
+    for run in given.runs:
+        results.append(measure(run, strings, lowercase=run in given.lowercase))
+        given.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        print({name: value for name, value in results[-1].items() if "by_kind" not in name})
+        print(results[-1]["lost_with_by_kind"], flush=True)
 
 
 if __name__ == "__main__":

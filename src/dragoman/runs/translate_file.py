@@ -178,8 +178,8 @@ def _is_selected(unit: Unit, only: Selection) -> bool:
 
 
 def _cut(unit: Unit) -> tuple[Paragraph, ...]:
-    """Return the paragraphs of a unit; one with markup stays whole, so that no tag is cut from its end."""
-    if unit.markup is None:
+    """Return the paragraphs of a unit; markup and ICU messages stay whole, so that nothing is cut from their ends."""
+    if unit.markup is None and IcuMessage.parse(unit.source) is None:
         return cut_lines(unit.source)
     inner = unit.source.strip()
     place = unit.source.index(inner)

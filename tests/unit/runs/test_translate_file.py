@@ -126,3 +126,11 @@ def test_terms_are_counted_and_missing_ones_marked(model: Translator) -> None:
     assert "not translated as in the glossary: two" in segments["two dogs"].warnings
     assert found.report.counts["terms"] == 1 + 1 + 2 + 1
     assert found.report.counts["missing_terms"] == sum(len(one.missing_terms) for one in segments.values())
+
+
+def test_placeholders_and_messages_of_files_stay_whole(model: Translator) -> None:
+    source = '{"a": "the dog %s.", "b": "{n, plural,\\n one {# dog of {owner}}\\n other {# dogs}\\n}"}'
+    found = translated(model, source, name="de.json").content.decode()
+    assert found.count("%s") == found.count("{owner}") == 1
+    assert found.count('"{n, plural,\\n one {') == found.count("}\\n other {") == found.count('}\\n}"') == 1
+    assert found.count("#") == 2
