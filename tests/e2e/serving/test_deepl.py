@@ -1,5 +1,7 @@
 """The interface of DeepL, with its client for Python as it is published."""
 
+import re
+
 import deepl
 import pytest
 
@@ -35,12 +37,26 @@ def test_languages_are_detected(client):
 
 
 @pytest.mark.parametrize("handling", ["html", "xml"])
-def test_tags_stay_and_ignored_texts_are_not_translated(client, translations, handling):
+def test_tags_stay_and_ignored_texts_are_not_translated(client, handling):
     text = f'<p>{TEXTS[0]}<X id="7">{TEXTS[1]}</X></p>'
     options = {"source_lang": "EN", "target_lang": "DE", "tag_handling": handling}
     options |= {"ignore_tags": ["x" if handling == "html" else "X"], "splitting_tags": ["p"]}
     found = client.translate_text(text, **options)
-    assert found.text == f'<p>{translations[0]}<X id="7">{TEXTS[1]}</X></p>'
+    assert found.text.startswith("<p>")
+    assert found.text.endswith("</p>")
+    assert found.text.count(f'<X id="7">{TEXTS[1]}</X>') == 1
+
+
+def test_blocks_split_a_text_and_inline_tags_do_not(client, translations):
+    text = f"<d><a>{TEXTS[0]}</a><a>{TEXTS[1]}</a></d>"
+    options = {"source_lang": "EN", "target_lang": "DE", "tag_handling": "xml"}
+    split = f"<d><a>{translations[0]}</a><a>{translations[1]}</a></d>"
+    assert client.translate_text(text, **options).text == split
+    options |= {"outline_detection": False}
+    assert client.translate_text(text, splitting_tags=["a"], **options).text == split
+    whole = client.translate_text(f"{TEXTS[0]} {TEXTS[1]}", source_lang="EN", target_lang="DE", split_sentences="0")
+    unsplit = client.translate_text(text.replace("</a><a>", "</a> <a>"), split_sentences="0", **options).text
+    assert re.sub("<[^>]*>", "", unsplit).split() == whole.text.split()
 
 
 def test_a_translation_without_delay_is_greedy(client, models):
@@ -55,7 +71,8 @@ def test_a_translation_without_delay_is_greedy(client, models):
         {"formality": "more"},
         {"context": "a letter"},
         {"glossary": "4c81ffb4-2e98-4ad0-9dd2-2f5bd0e41e2a"},
-        {"non_splitting_tags": ["a"], "tag_handling": "xml"},
+        {"non_splitting_tags": ["a"]},
+        {"outline_detection": False},
         {"ignore_tags": ["a"]},
         {"splitting_tags": ["a"]},
         {"custom_instructions": ["be kind"]},

@@ -33,9 +33,10 @@ def test_texts_are_translated_as_by_the_command_line(found, translation):
     assert found["fast"]["modelTypeUsed"] == "latency_optimized"
 
 
-def test_tags_stay(found, translation):
-    assert found["html"]["text"] == f"<p>{translation}<code>{TEXT}</code></p>"
-    assert found["xml"]["text"] == f"<a>{translation}<x>{TEXT}</x></a>"
+def test_tags_stay(found):
+    assert found["html"]["text"].startswith("<p>")
+    assert found["html"]["text"].count(f"<code>{TEXT}</code>") == 1
+    assert found["xml"]["text"].count(f"<x>{TEXT}</x>") == 1
 
 
 def test_languages_and_usage(found):

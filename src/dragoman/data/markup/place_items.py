@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +14,26 @@ from dragoman.data.markup.token_alignment import Span
 
 _THRESHOLD: Final = 0.4
 """Weight on the words of an element from which a word of the translation belongs to it."""
+_MAX_SHORT: Final = 3
+"""Characters of a word that may be an article or a preposition."""
+
+
+def _words(text: str, atoms: Sequence[Span]) -> list[str]:
+    return [text[begin:end].casefold() for begin, end in atoms]
+
+
+def _align_copies(
+    weights: Float[np.ndarray, "targets sources"], source: Sequence[str], target: Sequence[str]
+) -> Float[np.ndarray, "targets sources"]:
+    """Align words to themselves, such as names and numbers, that stand once in the source and once in the target."""
+    counts, target_counts = Counter(source), Counter(target)
+    aligned = weights.copy()
+    for place, word in enumerate(target):
+        is_name = len(word) > _MAX_SHORT or word.isdigit()
+        if is_name and counts[word] == target_counts[word] == 1:
+            aligned[place] = 0
+            aligned[place, source.index(word)] = 1
+    return aligned
 
 
 class Placer:
@@ -30,7 +51,7 @@ class Placer:
         self._translation = translation
         self._source = source
         self._target = target
-        self._weights = weights
+        self._weights = _align_copies(weights, _words(text, source), _words(translation, target))
         self.unplaced: list[str] = []
         """Start tags of elements that no word is aligned to."""
 
@@ -70,8 +91,7 @@ class Placer:
 
     def _belongs(self, item: Item) -> Float[np.ndarray, " targets"]:
         """Return the weight of each atom of the translation on the atoms of an element."""
-        inside = [place for place, (begin, end) in enumerate(self._source) if item.begin <= begin and end <= item.end]
-        return self._weights[:, inside].sum(axis=1)
+        return self._weights[:, self._inside(item)].sum(axis=1)
 
     def _best_span(
         self, item: Item, belongs: Float[np.ndarray, " targets"], free: Sequence[Span]
@@ -88,7 +108,32 @@ class Placer:
                     score, begin = 0.0, place + 1
                 elif score > best[0]:
                     best = (score, begin, place + 1)
-        return best
+        return self._trim(item, best)
+
+    def _trim(self, item: Item, found: tuple[float, int, int]) -> tuple[float, int, int]:
+        """Drop short words and punctuation marks from both ends that are not the best of any word of the element.
+
+        These are articles and prepositions that the source does not have: attention gives them to the next word.
+        """
+        score, begin, end = found
+        inside = self._inside(item)
+        if begin == end or not inside:
+            return found
+        weights = self._weights[begin:end, inside]
+        kept = {begin + row for row in (weights >= weights.max(axis=0)).any(axis=1).nonzero()[0].tolist()}
+        while begin not in kept and self._is_short(begin):
+            begin += 1
+        while end - 1 not in kept and self._is_short(end - 1):
+            end -= 1
+        return score, begin, end
+
+    def _is_short(self, place: int) -> bool:
+        begin, end = self._target[place]
+        return end - begin <= _MAX_SHORT
+
+    def _inside(self, item: Item) -> list[int]:
+        """Return the atoms of the source in an element."""
+        return [place for place, (begin, end) in enumerate(self._source) if item.begin <= begin and end <= item.end]
 
     def _copies(self, text: str, free: Sequence[Span]) -> list[Span]:
         """Return the atoms that the text of an untranslated element is copied to."""

@@ -33,7 +33,6 @@ _REFUSED = {
     "style_id": "style rules",
     "translation_memory_id": "translation memories",
     "custom_instructions": "custom instructions",
-    "non_splitting_tags": "non_splitting_tags: a text is split at every tag",
 }
 """Parameters that are refused where they are not empty, and what they ask for."""
 MAX_GLOSSARIES = 5
@@ -68,7 +67,7 @@ class TranslateBody(BaseModel, extra="forbid"):
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = "default"
     tag_handling: Literal["xml", "html"] | None = None
     tag_handling_version: Literal["v1", "v2"] | None = None
-    outline_detection: Literal["0", "1"] | bool = Field(default=True, description="tags are never guessed")
+    outline_detection: Literal["0", "1"] | bool = Field(default=True, description="find the tags that split a text")
     ignore_tags: Names = []
     model_type: Literal["latency_optimized", "quality_optimized", "prefer_quality_optimized"] | None = None
     show_billed_characters: Literal["0", "1", "true", "false"] | bool = False
@@ -79,8 +78,8 @@ class TranslateBody(BaseModel, extra="forbid"):
     style_id: str | None = Field(default=None, description="refused")
     translation_memory_id: str | None = Field(default=None, description="refused")
     custom_instructions: Names = Field(default=[], description="refused")
-    non_splitting_tags: Names = Field(default=[], description="refused")
-    splitting_tags: Names = Field(default=[], description="without effect: a text is split at every tag")
+    non_splitting_tags: Names = []
+    splitting_tags: Names = []
 
 
 _LISTS = frozenset(
@@ -180,6 +179,9 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> T
         target=body.target_lang,
         text_format=formats[body.tag_handling],
         ignored_tags=body.ignore_tags,
+        splitting_tags=body.splitting_tags,
+        non_splitting_tags=body.non_splitting_tags,
+        outline_detection=body.outline_detection in (True, "1"),
         split_sentences=body.split_sentences != "0",
         is_fast=body.model_type == "latency_optimized",
         glossary=_glossary(server, client, body),
@@ -205,10 +207,11 @@ def _refuse_without_effect(body: TranslateBody) -> None:
             raise invalid(f"Not supported: {what}. Leave {name} out.", name)
     if body.formality in ("more", "less"):
         raise invalid(f"formality is not supported by this model. Use prefer_{body.formality}, or leave it out.")
-    if body.tag_handling is None and (body.ignore_tags or body.splitting_tags or body.tag_handling_version):
-        raise invalid(
-            "ignore_tags, splitting_tags and tag_handling_version have no effect without tag_handling. Leave them out."
-        )
+    names = ("ignore_tags", "splitting_tags", "non_splitting_tags", "tag_handling_version")
+    if body.tag_handling is None and (unused := [name for name in names if getattr(body, name)]):
+        raise invalid(f"{unused[0]} has no effect without tag_handling. Leave it out.", unused[0])
+    if body.tag_handling is None and body.outline_detection in (False, "0"):
+        raise invalid("outline_detection has no effect without tag_handling. Leave it out.", "outline_detection")
 
 
 def _glossary(server: Server, client: Client, body: TranslateBody | DocumentBody) -> AppliedGlossary | None:

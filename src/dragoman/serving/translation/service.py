@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, final
 
+from dragoman.data.markup import Markup, MarkupRules, parse_inline, split_blocks
 from dragoman.data.terminology.glossary import Term
 from dragoman.data.terminology.matching import TermMatch
 from dragoman.inference import Constraint, TranslationResult
@@ -13,7 +14,6 @@ from dragoman.inference.concurrent_calls import gather
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
 from dragoman.serving.translation.languages import DetectedLanguage, LanguageDetector
-from dragoman.serving.translation.markup_text import MarkupText
 from dragoman.serving.translation.terms import MIN_BEAM, AppliedGlossary, GlossaryChoice
 
 TextFormat = Literal["text", "html", "xml"]
@@ -31,6 +31,12 @@ class TranslationRequest:
     text_format: TextFormat = "text"
     ignored_tags: Collection[str] = ()
     """Elements of markup whose text is not translated."""
+    splitting_tags: Collection[str] = ()
+    """Elements of markup that always split a text."""
+    non_splitting_tags: Collection[str] = ()
+    """Elements of markup that never split a text."""
+    outline_detection: bool = True
+    """Whether other elements of markup split a text: blocks of HTML, and elements of XML that stand next to no text."""
     split_sentences: bool = True
     """Whether each sentence is translated by itself; white space between sentences is kept."""
     n_best: int = 1
@@ -162,10 +168,10 @@ class TranslationService:
                 TranslatedText([one.text for one in result], pair, hops, result, terms, result[0].unmet)
                 for result, terms in zip(run.results, run.terms, strict=True)
             ]
-        documents = [MarkupText.parse(text, markup=request.text_format, ignored=request.ignored_tags) for text in texts]
-        run = await self._run([text for one in documents for text in one.texts], hops, request)
+        pieces = [split_blocks(text, _markup_rules(request)) for text in texts]
+        run = await self._run([text for some in pieces for text in some[1::2]], hops, request)
         found = iter(zip(run.results, run.terms, strict=True))
-        return [_fill(one, [next(found) for _ in one.texts], pair, hops) for one in documents]
+        return [_fill(some, [next(found) for _ in some[1::2]], pair, hops) for some in pieces]
 
     async def _run(self, texts: Sequence[str], hops: Sequence[Hop], request: TranslationRequest) -> _Run:
         """Translate by one model after the other; all but the last translate into their best translation."""
@@ -176,7 +182,8 @@ class TranslationService:
             is_last = number == len(hops)
             asked = request if is_last else replace(request, n_best=1, target_prefix=None, constraints=())
             options = _options(hop, glossary, asked)
-            terms = [()] * len(texts) if glossary is None else await asyncio.to_thread(glossary.find, texts)
+            plain = texts if options["markup"] is None else [parse_inline(one, options["markup"]).text for one in texts]
+            terms = [()] * len(texts) if glossary is None else await asyncio.to_thread(glossary.find, plain)
             results = await hop.translator.translate_async(list(texts), **options)
             texts = [one.text for one in results]
         return _Run(results, terms)
@@ -191,25 +198,39 @@ def _options(hop: Hop, glossary: AppliedGlossary | None, request: TranslationReq
         options |= glossary.options(hop, MIN_BEAM if request.is_fast else options.get("beam_size"))
     elif request.is_fast:
         options["beam_size"] = 1
-    own: dict[str, Any] = {"n_best": request.n_best, "target_prefix": request.target_prefix}
+    markup = None if request.text_format == "text" else _markup_rules(request)
+    own: dict[str, Any] = {"n_best": request.n_best, "target_prefix": request.target_prefix, "markup": markup}
     if request.constraints:
         own["constraints"] = list(request.constraints)
     return options | hop.model.language_options(hop.pair) | own
 
 
+def _markup_rules(request: TranslationRequest) -> MarkupRules:
+    tags = (request.ignored_tags, request.splitting_tags, request.non_splitting_tags)
+    markup: Markup = "xml" if request.text_format == "xml" else "html"
+    ignored, splitting, non_splitting = (
+        frozenset(name.lower() if markup == "html" else name for name in some) for some in tags
+    )
+    return MarkupRules(markup, ignored, splitting, non_splitting, request.outline_detection)
+
+
 def _fill(
-    document: MarkupText,
+    pieces: Sequence[str],
     found: Sequence[tuple[TranslationResult, Sequence[TermMatch[Term]]]],
     pair: LanguagePair,
     hops: Sequence[Hop],
 ) -> TranslatedText:
-    """Return a document with the best translations of all its texts, with their second ones, and so on.
+    """Return a fragment with the best translations of all its blocks, with their second ones, and so on.
 
     A text with fewer translations keeps its last one.
     """
     results = [result for result, _ in found]
     count = max(map(len, results), default=1)
-    filled = (document.fill([one[min(rank, len(one) - 1)].text for one in results]) for rank in range(count))
+    filled = []
+    for rank in range(count):
+        texts = list(pieces)
+        texts[1::2] = [one[min(rank, len(one) - 1)].text for one in results]
+        filled.append("".join(texts))
     terms = [term for _, some in found for term in some]
     unmet = [name for result in results for name in result[0].unmet]
     return TranslatedText(list(dict.fromkeys(filled)), pair, hops, None, terms, unmet)
