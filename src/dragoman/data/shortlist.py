@@ -8,6 +8,7 @@ by expectation maximization from equal probabilities.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -64,11 +65,15 @@ class Shortlist:
         if int(self.lengths.sum(dtype=np.int64)) != len(self.values) or (self.lengths < 0).any():
             raise DataError("a shortlist with inconsistent lengths; export the model again")
 
-    def tokens_for(self, source: Sequence[int]) -> _Ids:
-        """Return the sorted candidates for a source."""
+    def tokens_for_each(self, sources: Sequence[Sequence[int]], needed: Sequence[Sequence[int]] = ()) -> list[_Ids]:
+        """Return the sorted candidates for each source, with the tokens that are `needed` for each."""
+        return [self.tokens_for(source, own) for source, own in zip(sources, needed or repeat(()), strict=False)]
+
+    def tokens_for(self, source: Sequence[int], needed: Sequence[int] = ()) -> _Ids:
+        """Return the sorted candidates for a source, and the tokens `needed`."""
         ends, lengths = self._ends, self.lengths
         own = [self.values[ends[token] - lengths[token] : ends[token]] for token in {*source}]
-        return np.unique(np.concatenate([self.always, *own]))
+        return np.unique(np.concatenate([self.always, *own, np.array(needed, dtype=self.always.dtype)]))
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:

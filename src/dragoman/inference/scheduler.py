@@ -243,7 +243,11 @@ def encode_requests(backend: AnyBackend, requests: Sequence[Request]) -> Any:
     sources = [tuple(request.ids) for request in requests]
     different = {ids: row for row, ids in enumerate(dict.fromkeys(sources))}
     if len(different) == len(sources) or not isinstance(requests[0].config, SamplingConfig):
-        return backend.encode(sources, source_features)
+        automata = [request.start.constraints for request in requests]
+        if not any(automata) or backend.shortlist is None:
+            return backend.encode(sources, source_features)
+        needed = [() if one is None else one.alphabet.tolist() for one in automata]
+        return backend.encode(sources, source_features, needed=needed)
     return backend.encode(list(different)).select(np.array([different[ids] for ids in sources]))
 
 

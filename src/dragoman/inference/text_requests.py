@@ -77,8 +77,7 @@ class RequestBuilder:
         self._positions = backend.max_length
         self._segmenter = Segmenter(tokenizer.source, max_length=max_segment_length, direction=direction)
         self._aligner = PairAligner(backend, tokenizer, direction, turn)
-        has_shortlist = backend.shortlist is not None
-        self._starts = OutputStarts(tokenizer.target, direction, config, has_shortlist=has_shortlist)
+        self._starts = OutputStarts(tokenizer.target, direction, config)
 
     def build(
         self, texts: Sequence[str], control: ControlOptions, source_features: TextFeatures | None, first_line: int

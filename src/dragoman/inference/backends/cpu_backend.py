@@ -187,7 +187,7 @@ class CpuBackend(CpuModel):
     def threads(self) -> int:
         return int(self._model.num_threads)
 
-    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> Any:
+    def encode(self, sources: Sources, source_features: Sequence[Heads] = (), *, needed: Sources = ()) -> Any:
         if source_features:
             raise DataError(
                 "source features have no effect on this model, which has no tree positions. Leave them out."
@@ -196,7 +196,7 @@ class CpuBackend(CpuModel):
         if self._hides_source_eos:
             rows = [row[:-1] or row for row in rows]
         lengths = np.array([len(row) for row in rows], dtype=np.int32)
-        chosen = {} if self.shortlist is None else {"shortlists": [*map(self.shortlist.tokens_for, sources)]}
+        chosen = {} if self.shortlist is None else {"shortlists": self.shortlist.tokens_for_each(sources, needed)}
         return self._model.encode(pad_ids(rows), lengths, **chosen)
 
     def start(self, memory: Any, *, beam_size: int) -> Any:
@@ -261,11 +261,12 @@ class CpuEnsemble(CpuModel):
         known = [model.max_length for model in models if model.max_length is not None]
         self.max_length: int | None = min(known, default=None)
 
-    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> EnsembleMemory:
+    def encode(
+        self, sources: Sources, source_features: Sequence[Heads] = (), *, needed: Sources = ()
+    ) -> EnsembleMemory:
         members = EnsembleParts(tuple(model.encode(sources, source_features) for model in self.models))
-        return EnsembleMemory(
-            members, None if self.shortlist is None else tuple(map(self.shortlist.tokens_for, sources))
-        )
+        shortlist = self.shortlist
+        return EnsembleMemory(members, None if shortlist is None else tuple(shortlist.tokens_for_each(sources, needed)))
 
     def align(
         self,

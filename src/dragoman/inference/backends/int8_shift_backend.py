@@ -98,7 +98,7 @@ class Int8ShiftBackend(CpuModel):
     def threads(self) -> int:
         return int(self._model.num_threads)
 
-    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> Memory:
+    def encode(self, sources: Sources, source_features: Sequence[Heads] = (), *, needed: Sources = ()) -> Memory:
         if source_features:
             raise DataError("source features have no effect on this model. Leave them out.")
         share = 2 * self._layers * self._size
@@ -106,7 +106,7 @@ class Int8ShiftBackend(CpuModel):
         tokens = np.array([token for source in sources for token in [*source, EOS]], np.int32)
         self._model.encode(tokens, list(parts))
         shortlist = self.shortlist
-        return Memory(parts, None if shortlist is None else tuple(map(shortlist.tokens_for, sources)))
+        return Memory(parts, None if shortlist is None else tuple(shortlist.tokens_for_each(sources, needed)))
 
     def start(self, memory: Memory, *, beam_size: int) -> State:
         count = len(memory.parts)

@@ -96,12 +96,12 @@ class OnnxBackend(CpuModel):
             raise RunError(f"{folder}: its graphs do not belong to each other, or to its tokenizer. {_REMEDY}")
         self._state_shapes = [_state_shape(one.shape, where=folder / DECODER) for one in past]
 
-    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> OnnxMemory:
+    def encode(self, sources: Sources, source_features: Sequence[Heads] = (), *, needed: Sources = ()) -> OnnxMemory:
         if source_features:
             raise DataError(
                 "source features have no effect on this model, which has no tree positions. Leave them out."
             )
-        shortlists = None if self.shortlist is None else tuple(map(self.shortlist.tokens_for, sources))
+        shortlists = None if self.shortlist is None else tuple(self.shortlist.tokens_for_each(sources, needed))
         rows = [ids[:-1] for ids in sources] if self.decoder_only else [[*ids, EOS] for ids in sources]
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         if not lengths.any():  # prompts of one token

@@ -43,8 +43,11 @@ class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
         """Disable gradients and dropout inside the context."""
         ...
 
-    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> M:
-        """Encode sources, given without end symbols, each with the dependency heads of its words, or none with any."""
+    def encode(self, sources: Sources, source_features: Sequence[Heads] = (), *, needed: Sources = ()) -> M:
+        """Encode sources, given without end symbols, each with the dependency heads of its words, or none with any.
+
+        `needed` are tokens that join the shortlist of each source; without a shortlist, there are none.
+        """
         ...
 
     def score(

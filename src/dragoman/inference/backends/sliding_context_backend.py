@@ -41,6 +41,8 @@ class SlidingContext:
     While prompt and output fit into the context, results are those of the backend.
     """
 
+    shortlist = None
+
     def __init__(self, backend: InferenceBackend[Any, Any], *, context: int) -> None:
         """`context` is the most tokens that the model attends to, the latest included."""
         self.backend = backend
@@ -51,9 +53,16 @@ class SlidingContext:
     def inference_mode(self) -> AbstractContextManager[None]:
         return self.backend.inference_mode()
 
-    def encode(self, prompts: Sequence[TokenIds], source_features: Sequence[Any] = ()) -> SlidingState:
+    def encode(
+        self,
+        prompts: Sequence[TokenIds],
+        source_features: Sequence[Any] = (),
+        *,
+        needed: Sequence[TokenIds] = (),
+    ) -> SlidingState:
         """Read prompts of at least one token; of too long ones the last `kept` tokens."""
         assert not source_features, "prompts have no source features"
+        assert not needed, "prompts have no shortlist"
         shown = tuple(tuple(ids if len(ids) <= self.context else ids[-self.kept :]) for ids in prompts)
         return SlidingState(shown, self.backend.encode(shown), None)
 

@@ -110,10 +110,11 @@ class TorchBackend:
     def inference_mode(self) -> AbstractContextManager[None]:
         return inference_mode(self._model)
 
-    def encode(self, sources: Sources, source_features: Sequence[Heads] = ()) -> OnDevice:
+    def encode(self, sources: Sources, source_features: Sequence[Heads] = (), *, needed: Sources = ()) -> OnDevice:
         features = source_arguments(self._model, self.build_features(sources, source_features))
         memory = self._model.encode(*self._pad(sources), **features)
-        return OnDevice(memory, self.device, None if self.shortlist is None else self._allowed(self.shortlist, sources))
+        allowed = None if self.shortlist is None else self._allowed(self.shortlist.tokens_for_each(sources, needed))
+        return OnDevice(memory, self.device, allowed)
 
     @torch.inference_mode()
     def start(self, memory: OnDevice, *, beam_size: int) -> OnDevice:
@@ -210,12 +211,12 @@ class TorchBackend:
             for (prompt, target), row in zip(pairs, scored, strict=True)
         ]
 
-    def _allowed(self, shortlist: Shortlist, sources: Sources) -> Bool[Tensor, "batch vocabulary"]:
+    def _allowed(self, shortlists: Sequence[np.ndarray]) -> Bool[Tensor, "batch vocabulary"]:
         """Return a mask of the allowed tokens of each sentence."""
         assert self._tokenizer is not None, "shortlists need the tokenizer"
-        allowed = torch.zeros(len(sources), len(self._tokenizer.target), dtype=torch.bool)
-        for row, source in zip(allowed, sources, strict=True):
-            row[torch.from_numpy(shortlist.tokens_for(source)).long()] = True
+        allowed = torch.zeros(len(shortlists), len(self._tokenizer.target), dtype=torch.bool)
+        for row, tokens in zip(allowed, shortlists, strict=True):
+            row[torch.from_numpy(tokens).long()] = True
         return allowed.to(self.device)
 
     def _pad(self, sources: Sources) -> tuple[Tensor, Tensor]:

@@ -21,14 +21,11 @@ from dragoman.models.special_symbols import EOS
 class OutputStarts:
     """Builds the starts of the outputs of segments for one direction and search."""
 
-    def __init__(
-        self, tokenizer: LanguageTokenizer, direction: Direction, config: DecodingConfig, *, has_shortlist: bool
-    ) -> None:
-        """`tokenizer` is that of the targets; `has_shortlist` says whether a shortlist restricts the model."""
+    def __init__(self, tokenizer: LanguageTokenizer, direction: Direction, config: DecodingConfig) -> None:
+        """`tokenizer` is that of the targets."""
         self._tokenizer = tokenizer
         self._direction = direction
         self._config = config
-        self._has_shortlist = has_shortlist
 
     def of_segments(self, text: PreparedText, segmented: SegmentedText, *, line: int) -> list[OutputStart]:
         """Return the start of the output of each segment of a text; `line` is the number of the text in messages.
@@ -57,9 +54,9 @@ class OutputStarts:
     ) -> OutputStart | None:
         """Return the start of an output that must have the placeholders of its segment; None where it has none.
 
-        `start` is that of the first search. A shortlist may lack the words of a constraint: then there is none, too.
+        `start` is that of the first search.
         """
-        if text.placeholders is None or self._has_shortlist or not text.placeholders.constraints(segment.text):
+        if text.placeholders is None or not text.placeholders.constraints(segment.text):
             return None
         return self._start(start.forced, text.constraints(segment.text)[:MAX_CONSTRAINTS], line)
 
@@ -81,8 +78,6 @@ class OutputStarts:
             )
         if self._config.renormalize:
             raise ConfigError("renormalize has no effect with constraints. Leave one of them out.")
-        if self._has_shortlist:
-            raise ConfigError("A shortlist may lack the words of a constraint. Load the model without it.")
 
 
 def _check_one_segment(number: int, text: PreparedText) -> None:

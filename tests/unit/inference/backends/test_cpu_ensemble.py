@@ -78,7 +78,12 @@ def test_token_probability_is_the_mean():
 
 
 def test_shortlist_probabilities_are_renormalized():
-    found = asked(ONE, OTHER, k=2, shortlist=SimpleNamespace(tokens_for=lambda source: np.array([1, 2])))
+    found = asked(
+        ONE,
+        OTHER,
+        k=2,
+        shortlist=SimpleNamespace(tokens_for_each=lambda sources, needed: [np.array([1, 2])] * len(sources)),
+    )
     assert found == pytest.approx({1: 2 / 3, 2: 1 / 3})
 
 

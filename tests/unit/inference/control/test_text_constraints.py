@@ -4,14 +4,17 @@ import asyncio
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dragoman import Constraint, load
+from dragoman.data.shortlist import Shortlist
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import Translation, TranslationWarning, Translator
 from dragoman.inference.control.prepared_text import PreparedText
 from dragoman.inference.translation_result import EMPTY
-from dragoman.runs.load import load_torch_model
+from dragoman.models.special_symbols import EOS
+from dragoman.runs.load import apply_shortlist, load_torch_model
 from tests.untrained_runs import PAIRS, finished_run
 
 TEXTS = [source for source, _ in PAIRS]
@@ -66,6 +69,18 @@ def test_preferred_words_appear_with_a_large_bonus_only(translator: Translator):
 def test_invalid_bonuses_are_refused(kind, bonus):
     with pytest.raises(ConfigError, match="bonus"):
         Constraint("Meer", kind, bonus=bonus)
+
+
+def test_words_of_constraints_join_the_shortlist(translator: Translator):
+    side = translator.tokenizer.target
+    always = np.array([EOS, *side.encode("Hunde")], dtype=np.int32)
+    empty = np.zeros(len(translator.tokenizer.source), dtype=np.int32)
+    few = apply_shortlist(translator, Shortlist(np.unique(always), empty[:0], empty))
+    free, found = few.translate(TEXTS), few.translate(TEXTS, constraints=[[Constraint("Meer")], []])
+    assert not {"Meer"} & {*words(free[0].text), *words(free[1].text)}
+    assert "Meer" in words(found[0].text)
+    assert found[1].text == free[1].text
+    assert set(found[0][0].hypothesis.tokens) <= {*always.tolist(), *side.encode("Meer")}
 
 
 def test_each_text_has_its_own_constraints_and_others_are_as_before(translator: Translator):
