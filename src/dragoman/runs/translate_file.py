@@ -150,7 +150,7 @@ def translate_file(
         if number not in done:
             unit = units[number]
             work.setdefault((unit.markup, unit.source), _Work(_cut(unit)))
-    _run(translator, work, config, stream_options or {}, progress)
+    _run(translator, work, config, {"placeholders": True, **(stream_options or {})}, progress)
     for number in chosen:
         if number not in done:
             done[number] = _from_model(units[number], work[units[number].markup, units[number].source], options)

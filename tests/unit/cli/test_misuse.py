@@ -92,6 +92,7 @@ CASES = {
     "translate translator --file short.en --memory-threshold 2 --memory short.en": ("--memory-threshold 2",),
     "translate translator --file short.en --output nowhere/x.po": ("nowhere/x.po", "cannot be written"),
     "translate translator --file short.en --report short.en": ("--report short.en: is an input",),
+    "translate translator --file short.en --markup xml": ("--markup", "--file"),
     "translate translator --memory short.en": ("--memory has no effect without --file",),
     "translate translator --only all": ("--only has no effect without --file",),
     "translate translator short.en": ("short.en", "--input"),

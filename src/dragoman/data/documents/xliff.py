@@ -1,6 +1,6 @@
 """XLIFF 1.2 and 2.x (OASIS): units with inline codes, states and existing targets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman.data.documents.document import Origin, State, Unit, UnitTranslation
@@ -48,7 +48,12 @@ def open_xliff(content: bytes, name: str, *, target_language: str | None = None)
     if xml.root.name != "xliff":
         raise DataError(f"{name}: has the root <{xml.root.name}>, and XLIFF has <xliff>. Check the ending of the file.")
     is_first = xml.root.attributes.get("version", "1.2").startswith("1.")
-    entries = [_entry(xml, place, is_first=is_first) for place in _places(xml.root, is_first=is_first)]
+    entries = [
+        _segmented_entry(xml, place, segments)
+        if is_first and (segments := _segments(place.owner.first("seg-source")))
+        else _entry(xml, place, is_first=is_first)
+        for place in _places(xml.root, is_first=is_first)
+    ]
 
     def finish() -> Iterator[Edit]:
         yield from _language_edits(xml, target_language, name, is_first=is_first)
@@ -97,6 +102,75 @@ def _entry(xml: XmlFile, place: _Place, *, is_first: bool) -> Entry:
         yield from (_write_1 if is_first else _write_2)(xml, place, content, new)
 
     return single(unit, write)
+
+
+def _segments(element: XmlElement | None) -> dict[str, XmlElement]:
+    """Return the segments of a source or target that a translation program has cut, by their number."""
+    marks = (one for one in element.walk() if one.name == "mrk") if element is not None else ()
+    return {one.attributes.get("mid", ""): one for one in marks if one.attributes.get("mtype") == "seg"}
+
+
+def _segmented_entry(xml: XmlFile, place: _Place, segments: dict[str, XmlElement]) -> Entry:
+    """Return an entry with a unit for each segment of `seg-source`."""
+    targets = _segments(place.target)
+    state = _state_1(place) if place.target is not None else "untranslated"
+    codes = {number: InlineCodes(NAMES_1, xml.file.text) for number in segments}
+    texts: dict[str, tuple[str, str]] = {}
+    """Fragments of source and target."""
+    for number, segment in segments.items():
+        source, target = codes[number].read(segment), targets.get(number)
+        texts[number] = (source, codes[number].read(target) if target is not None else "")
+    units = tuple(
+        Unit(
+            source=source,
+            markup="xml",
+            target=target,
+            state=state if target.strip() else "untranslated",
+            key=f"{place.owner.attributes.get('id', '')}.{number}",
+            line=segments[number].line,
+        )
+        for number, (source, target) in texts.items()
+    )
+
+    def write(new: Sequence[UnitTranslation | None]) -> Iterator[Edit]:
+        given = zip(units, new, texts.items(), strict=True)
+        written = {
+            number: codes[number].write(one.text, unit.key)
+            for unit, one, (number, (_, old)) in given
+            if one is not None and one.text != old
+        }
+        needs_review = any(one is not None and one.needs_review for one in new)
+        if not written and needs_review == (state == "needs_review"):
+            return
+        yield from _write_segments(xml, place, segments, written, needs_review=needs_review)
+
+    return Entry(units, write)
+
+
+def _write_segments(
+    xml: XmlFile, place: _Place, segments: dict[str, XmlElement], written: dict[str, str], *, needs_review: bool
+) -> Iterator[Edit]:
+    """Yield the edits that write segments into their marks of the target, or into a new target with all marks."""
+    state = "needs-review-translation" if needs_review else "translated"
+    targets = _segments(place.target)
+    if place.target is not None and {*written} <= {*targets}:
+        for number, content in written.items():
+            yield xml.set_content(targets[number], content)
+        yield from xml.set_attributes(place.target, {"state": state})
+        return
+    whole = place.owner.first("seg-source")
+    assert whole is not None
+    parts, last = [], whole.inner
+    for number, segment in segments.items():
+        old = xml.raw(targets[number]) if number in targets else ""
+        parts += [xml.file.text[last : segment.inner], written.get(number, old)]
+        last = segment.inner_end
+    content = "".join([*parts, xml.file.text[last : whole.inner_end]])
+    if place.target is not None:
+        yield xml.set_content(place.target, content)
+        yield from xml.set_attributes(place.target, {"state": state})
+    else:
+        yield Edit(whole.end, whole.end, f'{xml.indent(whole.start)}<target state="{state}">{content}</target>')
 
 
 def _state_1(place: _Place) -> State:

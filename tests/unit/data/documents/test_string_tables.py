@@ -101,6 +101,30 @@ def test_tags_that_the_source_has_not_are_refused(fragment: str) -> None:
         document.fill([UnitTranslation(text=fragment), None, None, None])
 
 
+SEGMENTED = """<xliff version="1.2"><file source-language="en"><body><trans-unit id="7">
+  <source>One <g id="1">red</g> dog. Two dogs.</source>
+  <seg-source><mrk mtype="seg" mid="1">One <g id="1">red</g> dog.</mrk> <mrk mtype="seg" mid="2">Two dogs.</mrk></seg-source>
+</trans-unit></body></file></xliff>
+"""  # noqa: E501
+
+
+def test_segments_of_xliff_are_units() -> None:
+    document = read(SEGMENTED.encode(), "a.sdlxliff")
+    assert [(unit.key, unit.source) for unit in document.units] == [
+        ("7.1", 'One <g id="1">red</g> dog.'),
+        ("7.2", "Two dogs."),
+    ]
+    assert identity(document) == SEGMENTED.encode()
+    filled = document.fill([UnitTranslation(text='Um cão <g id="1">vermelho</g>.'), None])
+    marks = '<mrk mtype="seg" mid="1">Um cão <g id="1">vermelho</g>.</mrk> <mrk mtype="seg" mid="2"></mrk></target>'
+    assert f'</seg-source>\n  <target state="translated">{marks}' in filled.decode()
+    again = read(filled, "a.sdlxliff")
+    assert [unit.state for unit in again.units] == ["translated", "untranslated"]
+    filled = again.fill([None, UnitTranslation(text="Dois cães.", needs_review=True)]).decode()
+    assert '<target state="needs-review-translation"><mrk mtype="seg" mid="1">Um cão' in filled
+    assert '<mrk mtype="seg" mid="2">Dois cães.</mrk></target>' in filled
+
+
 def test_each_code_is_there_once() -> None:
     name, text = SAMPLES["xliff1"]
     document = read(text.encode(), name)
