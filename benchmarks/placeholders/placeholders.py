@@ -1,4 +1,4 @@
-"""Placeholders that translations lose, with and without control: python benchmarks/placeholders/placeholders.py RUN…
+"""Placeholders that translations lose, with and without control: python -m benchmarks.placeholders.placeholders RUN…
 
 Needs `pip install pyicumessageformat`, an independent parser that judges the ICU messages.
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pyicumessageformat import Parser  # type: ignore[import-not-found]
-from ui_strings import UiString, ui_strings
 
 import dragoman
+from benchmarks.placeholders.ui_strings import UiString, ui_strings
 from dragoman.data.tokenizers.reserved_symbols import PLACEHOLDER_SYMBOLS, has_reserved_symbols
 
 SELECTED = ("female", "male", "admin", "other")
