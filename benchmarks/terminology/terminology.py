@@ -61,7 +61,7 @@ def main() -> None:
         {"run": name, "terms": kind, **row}
         for name, translator in translators.items()
         for kind, one in tests.items()
-        for row in measure(translator, one, lexicon, arguments.beam_size)
+        for row in measure(translator, one, lexicon, arguments)
     ]
     tree = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -85,6 +85,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--reference", type=Path, required=True)
     parser.add_argument("--beam-size", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=HERE / "results.json")
     return parser.parse_args()
@@ -141,20 +142,22 @@ def random_terms(lexicon: WordLexicon, test: Sequence[tuple[str, str]], seed: in
     return Test([source for source, _ in test], [reference for _, reference in test], each)
 
 
-def measure(translator: Translator, test: Test, lexicon: WordLexicon, beam_size: int) -> list[dict[str, Any]]:
-    """Return the scores of each mode; the modes alternate, and the time is the lower of two."""
+def measure(
+    translator: Translator, test: Test, lexicon: WordLexicon, arguments: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Return the scores of each mode; the modes alternate, and the time is the lowest of several."""
     modes = [
         mode for mode in MODES if mode != "annotated" or has_reserved_symbols(translator.tokenizer.source, TERM_SYMBOLS)
     ]
     outputs: dict[str, list[str]] = {}
     seconds: dict[str, list[float]] = {mode: [] for mode in modes}
-    for _ in range(2):
+    for _ in range(arguments.repeats):
         for mode in modes:
             control: dict[str, Any] = {} if mode == "none" else {"glossary": test.terms, "glossary_mode": mode}
             start = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TranslationWarning)  # the success shows it
-                found = translator.translate(test.sources, beam_size=beam_size, **control)
+                found = translator.translate(test.sources, beam_size=arguments.beam_size, **control)
             seconds[mode].append(time.process_time() - start)
             outputs[mode] = [one.text for one in found]
     return [
