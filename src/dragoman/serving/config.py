@@ -1,6 +1,7 @@
 """Settings of the server."""
 
 from ipaddress import ip_network
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -8,6 +9,7 @@ from dragoman.config import Config
 from dragoman.inference.control.glossary_terms import GlossaryMode
 from dragoman.runs.load import RequestedComputeType
 
+ProtectedTexts = Literal["markup", "always", "never"]
 KIB, MIB = 1024, 1024**2
 
 
@@ -73,6 +75,11 @@ class ServerConfig(Config):
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen on; 0: any free port")
     models: tuple[ModelConfig, ...] = Field(default=(), description="models to serve")
     glossaries: tuple[GlossaryConfig, ...] = Field(default=(), description="glossaries that always apply")
+    placeholders: ProtectedTexts = Field(
+        default="markup",
+        description="texts whose placeholders, such as `{name}`, are protected: `markup` (HTML, XML and files), "
+        "`always` or `never`; requests of the native interface may say otherwise",
+    )
     api_keys: str | None = Field(
         default=None, description="file of the keys that clients must give; default: no key is needed"
     )

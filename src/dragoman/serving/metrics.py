@@ -40,6 +40,7 @@ class Metrics:
         self._characters_out = self._counter("generation_characters", "Characters of their answers")
         self._success = self._counter("request_success", "Requests answered")
         self._terms = self._counter("terms", "Terms of glossaries in translated texts")
+        self._placeholders = self._counter("placeholders", "Placeholders that were protected")
         self._unmet = self._counter(
             "unmet_constraints", "Words that translations should have and lack, or have and should not"
         )
@@ -67,9 +68,10 @@ class Metrics:
 
         yield observed
 
-    def count_control(self, model_name: str, interface: str, *, terms: int, unmet: int) -> None:
-        """Count the terms of a text, and the words that its translation lacks."""
+    def count_control(self, model_name: str, interface: str, *, terms: int, placeholders: int, unmet: int) -> None:
+        """Count the terms and placeholders of a text, and the words that its translation lacks."""
         self._terms.labels(model_name, interface).inc(terms)
+        self._placeholders.labels(model_name, interface).inc(placeholders)
         self._unmet.labels(model_name, interface).inc(unmet)
 
     def count_response(self, interface: str, status: int) -> None:

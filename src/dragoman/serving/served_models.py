@@ -5,12 +5,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final, overload
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.inference import Translator
 from dragoman.inference.concurrent_calls import EngineStatistics
+from dragoman.inference.control.placeholders import PlaceholderControl
 from dragoman.runs.folder import RunFolder
 from dragoman.serving.config import ModelConfig
 from dragoman.serving.http.errors import RequestError
@@ -57,6 +59,16 @@ class ServedModel:
     def kind(self) -> ModelKind:
         """Task of the model."""
         return _KINDS[type(self.model).__name__]
+
+    @cached_property
+    def can_protect_placeholders(self) -> bool:
+        """Whether a translator can write the stand-ins of placeholders."""
+        assert isinstance(self.model, Translator)
+        try:
+            PlaceholderControl(self.model.tokenizer)
+        except ConfigError:
+            return False
+        return True
 
     def language_options(self, pair: LanguagePair) -> dict[str, str]:
         """Return the arguments of `translate` for a pair: none for a model of one pair."""

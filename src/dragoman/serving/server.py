@@ -50,7 +50,9 @@ class Server:
         self.glossaries = GlossaryStore(
             config.limits, folder=None if config.glossary_folder is None else Path(config.glossary_folder)
         )
-        self._translation = TranslationService(self.store, read_glossaries(config.glossaries, self.store))
+        self._translation = TranslationService(
+            self.store, read_glossaries(config.glossaries, self.store), placeholders=config.placeholders
+        )
         self._explainer = Explainer()
         self.detect = self._translation.detect
         self.is_ready = False
@@ -109,14 +111,14 @@ class Server:
         self.usage.check(client.name, len(characters))
 
         async def work() -> bytes:
-            request = asked
+            request = replace(asked, is_file=True)
             if asked.source is None and characters:
                 [[found, *_]] = await self.detect([characters], target)
                 if found.code == target and asked.has_to_differ:
                     raise invalid("Source and target language are equal.", "target_lang")
                 if found.code == target:
                     return content
-                request = replace(asked, source=found.code)
+                request = replace(request, source=found.code)
             with self.work(client, [characters]) as answer_with:
                 translated = await texts.translate(request, self._translation)
                 answer_with(translated[0].model_name if translated else "", (one.text for one in translated))
@@ -135,7 +137,13 @@ class Server:
 
     def _count_control(self, found: Sequence[TranslatedText], client: Client) -> None:
         for one in found:
-            self.metrics.count_control(one.model_name, client.interface, terms=len(one.terms), unmet=len(one.unmet))
+            self.metrics.count_control(
+                one.model_name,
+                client.interface,
+                terms=len(one.terms),
+                placeholders=one.placeholders,
+                unmet=len(one.unmet),
+            )
 
     async def alternatives(self, request: TranslationRequest, client: Client, *, count: int) -> list[Alternative]:
         """Return the alternatives after the beginning of the translation of a client's text."""

@@ -4,13 +4,16 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, assert_never, final
 
 from dragoman.data.markup import Markup, MarkupRules, parse_inline, split_blocks
+from dragoman.data.placeholders.icu_messages import IcuMessage
+from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.terminology.glossary import Term
 from dragoman.data.terminology.matching import TermMatch
 from dragoman.inference import Constraint, TranslationResult
 from dragoman.inference.concurrent_calls import gather
+from dragoman.serving.config import ProtectedTexts
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
 from dragoman.serving.translation.languages import DetectedLanguage, LanguageDetector
@@ -52,6 +55,10 @@ class TranslationRequest:
     """Whether a text in the target language is an error; otherwise it stays as it is."""
     is_fast: bool = False
     """Whether the answer is wanted fast: by greedy search, or by the smallest beam where a glossary requires words."""
+    is_file: bool = False
+    """Whether the texts are those of a file."""
+    placeholders: bool | None = None
+    """Whether placeholders stay byte for byte; None: as the server is set."""
     glossary: AppliedGlossary | None = None
     """Terms of the language pair, which one model has to translate."""
 
@@ -69,6 +76,8 @@ class TranslatedText:
     """Tokens and scores by the last model; None for markup, whose texts are translated one by one."""
     terms: Sequence[TermMatch[Term]] = ()
     """Terms of glossaries in the text that the last model read; for markup, in all its texts."""
+    placeholders: int = 0
+    """Placeholders that were protected in the text, or in all texts of markup."""
     unmet: Sequence[str] = ()
     """Words that the best translation should have and lacks, or has and should not."""
     detected: DetectedLanguage | None = None
@@ -89,14 +98,20 @@ class _Run(NamedTuple):
 
     results: list[TranslationResult]
     terms: list[Sequence[TermMatch[Term]]]
+    placeholders: list[int]
+    """Placeholders that were protected in each text of the request."""
 
 
 @final
 class TranslationService:
     """Translates requests with the models of a store."""
 
-    def __init__(self, store: ModelStore, glossaries: GlossaryChoice) -> None:
+    def __init__(
+        self, store: ModelStore, glossaries: GlossaryChoice, *, placeholders: ProtectedTexts = "never"
+    ) -> None:
+        """`placeholders` says which texts have theirs protected, where a request does not."""
         self.store = store
+        self._protected = placeholders
         self._glossaries = glossaries
         self._detector = LanguageDetector()
 
@@ -165,28 +180,57 @@ class TranslationService:
         if request.text_format == "text":
             run = await self._run(texts, hops, request)
             return [
-                TranslatedText([one.text for one in result], pair, hops, result, terms, result[0].unmet)
-                for result, terms in zip(run.results, run.terms, strict=True)
+                TranslatedText([one.text for one in result], pair, hops, result, terms, count, result[0].unmet)
+                for result, terms, count in zip(run.results, run.terms, run.placeholders, strict=True)
             ]
         pieces = [split_blocks(text, _markup_rules(request)) for text in texts]
         run = await self._run([text for some in pieces for text in some[1::2]], hops, request)
-        found = iter(zip(run.results, run.terms, strict=True))
+        found = iter(zip(run.results, run.terms, run.placeholders, strict=True))
         return [_fill(some, [next(found) for _ in some[1::2]], pair, hops) for some in pieces]
 
     async def _run(self, texts: Sequence[str], hops: Sequence[Hop], request: TranslationRequest) -> _Run:
         """Translate by one model after the other; all but the last translate into their best translation."""
         results: list[TranslationResult] = []
         terms: list[Sequence[TermMatch[Term]]] = []
+        protects = self._protects(request, hops)
+        placeholders = [
+            _count_placeholders(text, is_markup=request.text_format != "text") if protects else 0 for text in texts
+        ]
+        own = replace(request, placeholders=any(placeholders))
         glossaries = await asyncio.to_thread(self._glossaries.of, hops, request.glossary)
         for number, (hop, glossary) in enumerate(zip(hops, glossaries, strict=True), start=1):
             is_last = number == len(hops)
-            asked = request if is_last else replace(request, n_best=1, target_prefix=None, constraints=())
+            asked = own if is_last else replace(own, n_best=1, target_prefix=None, constraints=())
             options = _options(hop, glossary, asked)
             plain = texts if options["markup"] is None else [parse_inline(one, options["markup"]).text for one in texts]
             terms = [()] * len(texts) if glossary is None else await asyncio.to_thread(glossary.find, plain)
             results = await hop.translator.translate_async(list(texts), **options)
             texts = [one.text for one in results]
-        return _Run(results, terms)
+        return _Run(results, terms, placeholders)
+
+    def _protects(self, request: TranslationRequest, hops: Sequence[Hop]) -> bool:
+        """Return whether the placeholders of a request are protected.
+
+        A prefix excludes that: a protected text is translated from its beginning.
+        """
+        if request.placeholders is not None:
+            return request.placeholders
+        if not all(hop.model.can_protect_placeholders for hop in hops):
+            return False
+        match self._protected:
+            case "always":
+                return not request.target_prefix
+            case "markup":
+                return request.is_file or request.text_format != "text"
+            case "never":
+                return False
+            case _:
+                assert_never(self._protected)
+
+
+def _count_placeholders(text: str, *, is_markup: bool) -> int:
+    """Return the number of placeholders of a text; an ICU message with branches is one."""
+    return len(find_placeholders(text, markup=is_markup)) or int(not is_markup and IcuMessage.parse(text) is not None)
 
 
 def _options(hop: Hop, glossary: AppliedGlossary | None, request: TranslationRequest) -> Any:
@@ -202,6 +246,8 @@ def _options(hop: Hop, glossary: AppliedGlossary | None, request: TranslationReq
     own: dict[str, Any] = {"n_best": request.n_best, "target_prefix": request.target_prefix, "markup": markup}
     if request.constraints:
         own["constraints"] = list(request.constraints)
+    if request.placeholders:
+        own["placeholders"] = True
     return options | hop.model.language_options(hop.pair) | own
 
 
@@ -216,7 +262,7 @@ def _markup_rules(request: TranslationRequest) -> MarkupRules:
 
 def _fill(
     pieces: Sequence[str],
-    found: Sequence[tuple[TranslationResult, Sequence[TermMatch[Term]]]],
+    found: Sequence[tuple[TranslationResult, Sequence[TermMatch[Term]], int]],
     pair: LanguagePair,
     hops: Sequence[Hop],
 ) -> TranslatedText:
@@ -224,13 +270,14 @@ def _fill(
 
     A text with fewer translations keeps its last one.
     """
-    results = [result for result, _ in found]
+    results = [result for result, _, _ in found]
     count = max(map(len, results), default=1)
     filled = []
     for rank in range(count):
         texts = list(pieces)
         texts[1::2] = [one[min(rank, len(one) - 1)].text for one in results]
         filled.append("".join(texts))
-    terms = [term for _, some in found for term in some]
+    terms = [term for _, some, _ in found for term in some]
+    placeholders = sum(number for _, _, number in found)
     unmet = [name for result in results for name in result[0].unmet]
-    return TranslatedText(list(dict.fromkeys(filled)), pair, hops, None, terms, unmet)
+    return TranslatedText(list(dict.fromkeys(filled)), pair, hops, None, terms, placeholders, unmet)

@@ -92,6 +92,10 @@ class TranslateBody(DecodingBody):
         default=[], description="words that each translation must have, or may not have"
     )
     n_best: int = Field(default=1, ge=1, description="translations of each text")
+    placeholders: bool | None = Field(
+        default=None,
+        description="whether placeholders, such as `{name}`, stay byte for byte; default: as the server is set",
+    )
     glossary: GlossaryBody | None = Field(default=None, description="terms that precede those of the server")
 
 
@@ -184,6 +188,7 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> d
         target_prefix=body.target_prefix,
         constraints=_constraints(body.constraints),
         model=body.model,
+        placeholders=body.placeholders,
         glossary=None if body.glossary is None else body.glossary.read(server.config.limits.max_terms),
     )
     return {"results": [_result(one) for one in await server.translate(asked, client)]}
