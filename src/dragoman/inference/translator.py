@@ -27,6 +27,7 @@ from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.concurrent_calls import EngineStatistics, run_beside, run_in_thread
+from dragoman.inference.control.inline_markup import align_ahead
 from dragoman.inference.control.prepare_texts import ControlOptions, check_length, control_of_part
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
@@ -299,7 +300,8 @@ class Translator:
         self, call: _Call, tokens: Sequence[NextToken], found: Iterable[Sequence[Hypothesis]]
     ) -> list[Alternative]:
         names = self.tokenizer.target.ids_to_tokens([one.token for one in tokens])
-        translations = [self._join(line, [some], call.config)[0] for line, some in zip(call.lines, found, strict=True)]
+        joined = [self._join(line, [some], call.config) for line, some in zip(call.lines, found, strict=True)]
+        translations = [self._restore(*one)[0] for one in zip(call.lines, joined, strict=True)]
         rows = zip(names, tokens, translations, strict=True)
         return [Alternative(name, one.probability, translation) for name, one, translation in rows]
 
@@ -348,7 +350,9 @@ class Translator:
         self, call: _Call, hypotheses: Iterable[Sequence[Hypothesis]]
     ) -> TranslationResult | list[TranslationResult]:
         found = iter(hypotheses)
-        results = [self._join(line, [next(found) for _ in line.requests], call.config) for line in call.lines]
+        joined = [self._join(line, [next(found) for _ in line.requests], call.config) for line in call.lines]
+        align_ahead(zip((line.text for line in call.lines), joined, strict=True))
+        results = [self._restore(*one) for one in zip(call.lines, joined, strict=True)]
         return results[0] if call.is_single else results
 
     def translate_stream(
@@ -381,7 +385,8 @@ class Translator:
         def join() -> Iterator[TranslationResult]:
             count = 0
             for found in self._run_stream(jobs, chunk, guarded=bool(control.get("placeholders"))):
-                yield self._join(pending.popleft(), found, builder.config)
+                line = pending.popleft()
+                yield self._restore(line, self._join(line, found, builder.config))
                 count += 1
             check_length(control, count)
 
@@ -497,8 +502,8 @@ class Translator:
 
     def _join(
         self, line: TextRequests, found: Iterable[Sequence[Hypothesis]], config: DecodingConfig
-    ) -> TranslationResult:
-        """Join the translations of the segments of a text, and warn where the best one was cut off."""
+    ) -> list[Translation]:
+        """Join the translations of the segments of a text, as the model wrote them."""
         layout, sentences = line.segmented
         segments = (segment.text for sentence in sentences for segment in sentence)
         rows = zip(segments, line.requests, found, strict=True)
@@ -511,8 +516,11 @@ class Translator:
         ]
         whole = join_translations(joined, config, join_texts=layout.fill)
         read = line.text.text
-        texts = (replace(one, model_texts=ModelTexts(read, one.text, self.quality_profile)) for one in whole)
-        result = TranslationResult(map(line.text.restore, texts))
+        return [replace(one, model_texts=ModelTexts(read, one.text, self.quality_profile)) for one in whole]
+
+    def _restore(self, line: TextRequests, translations: Sequence[Translation]) -> TranslationResult:
+        """Undo the steps of a text in its translations, and warn where the best one was cut off."""
+        result = TranslationResult(map(line.text.restore, translations))
         best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
         if best.unmet:
             message = f"the translation does not meet the constraints on {' and '.join(map(repr, best.unmet))}"

@@ -1,12 +1,13 @@
 """Inline tags of texts: the model reads the words, and each translation gets the tags by word alignment."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import final, get_args
 
 from dragoman.data.markup import InlineText, Markup, MarkupRules, TokenAlignment
 from dragoman.errors import ConfigError, DataError
-from dragoman.inference.control.pair_aligner import MAX_WEIGHTS, PairAligner
+from dragoman.inference.control.pair_aligner import MAX_WEIGHTS, PairAligner, TextPair
+from dragoman.inference.control.prepared_text import PreparedText
 from dragoman.inference.control.text_constraints import Constraint
 from dragoman.inference.translation_result import Translation
 
@@ -49,6 +50,19 @@ class MarkupStep:
         placed = inline.place(text, alignment)
         problems += (f"no word is aligned to {tag:.60}, so that its place is a guess" for tag in placed.unplaced)
         return replace(translation, text=placed.content, markup_problems=tuple(problems))
+
+
+def align_ahead(texts: Iterable[tuple[PreparedText, Sequence[Translation]]]) -> None:
+    """Align the translations of texts with tags together, which takes less time than one by one."""
+    pairs: dict[PairAligner, list[TextPair]] = {}
+    for text, translations in texts:
+        for step in text.steps:
+            if isinstance(step, MarkupStep) and step.inline.items:
+                pairs.setdefault(step.aligner, []).extend(
+                    pair for one in translations if one.text not in ("", step.text) for pair in one.parts
+                )
+    for aligner, some in pairs.items():
+        aligner.align_ahead(some)
 
 
 def read_markup(given: AnyMarkup | None) -> MarkupRules | None:
