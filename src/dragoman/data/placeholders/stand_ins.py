@@ -24,7 +24,7 @@ _APART: Final = _OPENING | {">"}
 """Marks that a model reads apart from the word after them."""
 _OUTSIDE: Final[frozenset[PlaceholderKind]] = frozenset({"tag", "entity", "escape"})
 """Kinds that are left outside of the translated text at its ends."""
-_ORDERED = re.compile(r"%(?![\d]+\$|\(|%|[\w#]+[@%])[^%]*|\{(?:[:!][^}]*)?\}|<.*>", re.DOTALL)
+_ORDERED = re.compile(r"%(?!\d+\$|L?\d\d?$|\(|%|[\w#]+[@%])[^%]*|\{(?:[:!][^}]*)?\}|<.*>", re.DOTALL)
 """Placeholders that get their values by their order, and tags."""
 
 

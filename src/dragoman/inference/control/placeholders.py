@@ -110,7 +110,8 @@ class PlaceholderStep:
         """Return the constraint on a stand-in, which may follow the mark that precedes it in the source."""
         word = slot.stand_in
         forms = (word, slot.before + word) if slot.before and slot.before in _OPENING else (word,)
-        return Constraint(forms, kind="once")
+        # A reserved symbol is a token of its own, wherever it stands; a number may be the beginning of a longer one.
+        return Constraint(forms, kind="once", whole_words=word[-1].isalnum())
 
     def _names(self) -> set[str]:
         """Return the names that constraints on stand-ins have in messages."""

@@ -63,6 +63,12 @@ def test_unnumbered_placeholders_keep_their_order() -> None:
     assert set(found.moved) == {"%d", "%s"}
 
 
+def test_numbered_placeholders_may_change_places() -> None:
+    for text in ("Copy %1 files to %2 now", "Copy %1$d files to %2$s now"):
+        protected = protect_placeholders(text, STAND_INS)
+        assert restore_placeholders(protected, "Nach B2 A1 kopieren", written=["A1", "B2"]).moved == ()
+
+
 def test_closing_tag_never_precedes_opening_tag() -> None:
     protected = protect_placeholders("Click <b>here</b> now", STAND_INS)
     assert restore_placeholders(protected, "B2 hier A1 jetzt", written=["A1", "B2"]).text == "<b>hier</b> jetzt"
