@@ -33,10 +33,9 @@ REASONS = {
     "formality": "formality, which no model here has",
     "custom_instructions": "custom instructions, which are refused",
     "context": "context, which is refused",
-    "non_splitting_tags": "non_splitting_tags, which are refused",
     "unknown parameter": "parameters that DeepL does not document, which are refused",
     "DID NOT RAISE": "a text in the target language, which stays as it is, and is no error",
-    "Meine erste": "a translation that the model has not learned",
+    "test_tag_handling": "a translation that the model has not learned",
 }
 """Words in the name or the message of a failed test, and why it fails; the first that occurs counts."""
 # The suite imports from pydantic what its first version had.
