@@ -14,7 +14,7 @@ from dragoman.inference import Translation, TranslationWarning, Translator
 from dragoman.inference.control.prepared_text import PreparedText
 from dragoman.inference.translation_result import EMPTY
 from dragoman.models.special_symbols import EOS
-from dragoman.runs.load import apply_shortlist, load_torch_model
+from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
 from tests.untrained_runs import PAIRS, finished_run
 
 TEXTS = [source for source, _ in PAIRS]
@@ -81,6 +81,23 @@ def test_words_of_constraints_join_the_shortlist(translator: Translator):
     assert "Meer" in words(found[0].text)
     assert found[1].text == free[1].text
     assert set(found[0][0].hypothesis.tokens) <= {*always.tolist(), *side.encode("Meer")}
+
+
+def test_ensembles_meet_constraints(translator: Translator):
+    together = build_ensemble(["one", "two"], [translator, translator])
+    constraints = [[Constraint("Meer"), Constraint(["Katze", "Hunde"], kind="once")], []]
+    found = together.translate(TEXTS, constraints=constraints)
+    assert "Meer" in words(found[0].text)
+    assert sum(map(words(found[0].text).count, ["Katze", "Hunde"])) == 1
+    assert found[1].text == together.translate(TEXTS[1]).text
+
+
+def test_one_of_several_forms_continues_a_prefix(translator: Translator):
+    forms = Constraint(["Meer", "Katze"])
+    found = translator.translate(TEXTS[0], target_prefix="eine", constraints=[forms])
+    first, *others = words(found.text)
+    assert first == "eine"
+    assert {"Meer", "Katze"} & {*others}
 
 
 def test_each_text_has_its_own_constraints_and_others_are_as_before(translator: Translator):
