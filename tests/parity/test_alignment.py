@@ -86,8 +86,8 @@ def test_an_ensemble_aligns_by_its_first_member() -> None:
 
 
 def test_default_heads() -> None:
-    assert AlignmentHead.default(6, ssru=False) == AlignmentHead(4, None, shifted=True)
-    assert AlignmentHead.default(1, ssru=False) == AlignmentHead(0, None, shifted=True)
+    assert AlignmentHead.default(6, ssru=False) == AlignmentHead(4, None, shifted=False)
+    assert AlignmentHead.default(1, ssru=False) == AlignmentHead(0, None, shifted=False)
     assert AlignmentHead.default(2, ssru=True) == AlignmentHead(1, 0, shifted=False)
 
 

@@ -28,12 +28,12 @@ class AlignmentHead:
         """Return the choice for a decoder without a gold alignment to measure it by.
 
         Students of Marian with an SSRU decoder are trained with guided alignment in the first head of the last layer.
-        In other models the penultimate layer aligns best (Garg et al., 2019, section 3.1), shifted. Raises DataError if
+        In other models the mean of the penultimate layer aligns (Garg et al., 2019, section 3.1). Raises DataError if
         the decoder has no cross-attention.
         """
         if layers < 1:
             raise no_alignment_error()
-        return cls(layers - 1, 0, shifted=False) if ssru else cls(max(0, layers - 2), None, shifted=True)
+        return cls(layers - 1, 0, shifted=False) if ssru else cls(max(0, layers - 2), None, shifted=False)
 
     def read(self, weights: Float[np.ndarray, "heads steps source"]) -> Float[np.ndarray, "steps source"]:
         """Return the weights of each target token, from those of the steps that predict them, the end symbol's last.
