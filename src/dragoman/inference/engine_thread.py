@@ -344,7 +344,7 @@ class RequestRunner:
             yield
 
     def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each request of one configuration."""
+        """Return the hypotheses of each request."""
         return run_requests(self.backend, requests, batch_tokens=self._batch_tokens, turn=self.turn)
 
     def stream(self, jobs: Iterable[Sequence[Request]], *, ahead: int) -> Iterator[list[list[Hypothesis]]]:

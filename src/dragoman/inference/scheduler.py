@@ -276,9 +276,10 @@ def _arguments(requests: Sequence[Request]) -> dict[str, Any]:
 def run_requests(
     backend: AnyBackend, requests: Sequence[Request], *, batch_tokens: int, turn: Turn = nullcontext
 ) -> list[list[Hypothesis]]:
-    """Return the hypotheses of each request of one configuration.
+    """Return the hypotheses of each request.
 
-    Several requests run by continuous batching where the backend supports it, otherwise in batches of similar length.
+    Several requests run by continuous batching where the backend supports it, otherwise those of each configuration in
+    batches of similar length.
     """
     if len(requests) == 1:
         return search_requests(backend, requests, turn=turn)
@@ -287,9 +288,13 @@ def run_requests(
         jobs = ([request] for request in requests)
         return [found for [found] in run_in_order(scheduler, jobs, ahead=len(requests) + 1, turn=turn)]
 
-    lengths = [request.tokens for request in requests]
     run = partial(search_requests, backend, turn=turn)
-    return run_in_batches(requests, lengths, run, batch_tokens=batch_tokens)
+    found: dict[Request, list[Hypothesis]] = {}
+    for config in dict.fromkeys(request.config for request in requests):
+        some = [request for request in requests if request.config == config]
+        lengths = [request.tokens for request in some]
+        found |= zip(some, run_in_batches(some, lengths, run, batch_tokens=batch_tokens), strict=True)
+    return [found[request] for request in requests]
 
 
 def run_in_order(

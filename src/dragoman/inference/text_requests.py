@@ -20,8 +20,8 @@ from dragoman.inference.control.prepared_text import PreparedText
 from dragoman.inference.scheduler import Guard, Request
 from dragoman.inference.text_segmentation import Layout, Segment, SegmentedText, Segmenter
 
-PLACEHOLDER_BEAM = 5
-"""Least beam of a search that must write placeholders."""
+CONSTRAINED_BEAM = 5
+"""Beam of a search with constraints where a beam of 1 is asked for, which cannot meet them."""
 
 
 class TextRequests(NamedTuple):
@@ -109,7 +109,7 @@ class RequestBuilder:
         def is_met(hypothesis: Hypothesis) -> bool:
             return step.is_met(segment.text, self._tokenizer.target.decode(hypothesis.tokens))
 
-        wide = max(self.config.beam_size, PLACEHOLDER_BEAM)
+        wide = max(self.config.beam_size, CONSTRAINED_BEAM)
         config = self.config.model_copy(update={"beam_size": wide, "method": "beam_search", "renormalize": False})
         second = replace(self._request(segment, guarded), config=config)
         return replace(request, guard=Guard(is_met, second))
@@ -125,4 +125,7 @@ class RequestBuilder:
                 "lower min_length"
             )
         limit = len(forced) + min(self.config.output_limit(len(segment.ids)) + needed, longest)
-        return Request(segment.ids, self.config, limit, segment.heads, start)
+        config = self.config
+        if start.constraints is not None and config.beam_size == 1:
+            config = config.model_copy(update={"beam_size": CONSTRAINED_BEAM})
+        return Request(segment.ids, config, limit, segment.heads, start)

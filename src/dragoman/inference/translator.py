@@ -204,7 +204,7 @@ class Translator:
 
         `constraints` are words that the translations, or that of each text, must have or may not: `Constraint`s. The
         search meets them where that is possible within the length limit, and otherwise `Translation.unmet` names
-        the words, as does a warning. They need a `beam_size` of 2 or more.
+        the words, as does a warning. With a `beam_size` of 1, texts with constraints have one of 5.
 
         With `placeholders`, each of `%s`, `{name}`, `<b>`, URLs and the like is in the translation exactly once, byte
         for byte, and each branch of an ICU message is translated. Where the search cannot write one, it is put in

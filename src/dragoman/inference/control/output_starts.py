@@ -44,8 +44,8 @@ class OutputStarts:
                 starts.append(OutputStart(forced=(*tokens, EOS)))
                 continue
             constraints = text.first_constraints(segment.text)
-            if constraints:
-                self._check_search()
+            if constraints and self._config.renormalize:
+                raise ConfigError("renormalize has no effect with constraints. Leave one of them out.")
             starts.append(self._start(forced, constraints, line))
         return starts
 
@@ -69,15 +69,6 @@ class OutputStarts:
     @cached_property
     def _boundaries(self) -> Bool[np.ndarray, " vocabulary"]:
         return word_boundaries(self._tokenizer)
-
-    def _check_search(self) -> None:
-        """Raise ConfigError where the search cannot meet constraints."""
-        if self._config.beam_size == 1:
-            raise ConfigError(
-                "beam_size = 1: constraints need a beam of 2 or more. Raise beam_size, or leave them out."
-            )
-        if self._config.renormalize:
-            raise ConfigError("renormalize has no effect with constraints. Leave one of them out.")
 
 
 def _check_one_segment(number: int, text: PreparedText) -> None:

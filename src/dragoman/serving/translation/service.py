@@ -17,7 +17,7 @@ from dragoman.serving.config import ProtectedTexts
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
 from dragoman.serving.translation.languages import DetectedLanguage, LanguageDetector
-from dragoman.serving.translation.terms import MIN_BEAM, AppliedGlossary, GlossaryChoice
+from dragoman.serving.translation.terms import AppliedGlossary, GlossaryChoice
 
 TextFormat = Literal["text", "html", "xml"]
 
@@ -54,7 +54,7 @@ class TranslationRequest:
     has_to_differ: bool = False
     """Whether a text in the target language is an error; otherwise it stays as it is."""
     is_fast: bool = False
-    """Whether the answer is wanted fast: by greedy search, or by the smallest beam where a glossary requires words."""
+    """Whether the answer is wanted fast: by greedy search, except of texts with terms."""
     is_file: bool = False
     """Whether the texts are those of a file."""
     placeholders: bool | None = None
@@ -239,8 +239,8 @@ def _options(hop: Hop, glossary: AppliedGlossary | None, request: TranslationReq
     if request.split_sentences:
         options |= {"split": "sentences", "language": hop.pair[0]}
     if glossary is not None:
-        options |= glossary.options(hop, MIN_BEAM if request.is_fast else options.get("beam_size"))
-    elif request.is_fast:
+        options |= glossary.options
+    if request.is_fast:
         options["beam_size"] = 1
     markup = None if request.text_format == "text" else _markup_rules(request)
     own: dict[str, Any] = {"n_best": request.n_best, "target_prefix": request.target_prefix, "markup": markup}

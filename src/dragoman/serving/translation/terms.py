@@ -15,8 +15,6 @@ from dragoman.serving.config import GlossaryConfig
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
 
-MIN_BEAM = 2
-"""Beam size that required words need."""
 _CACHED = 32
 """Joined glossaries whose automata are kept."""
 
@@ -33,17 +31,10 @@ class AppliedGlossary:
         """Return the terms of each text."""
         return [self.glossary.find(text) for text in texts]
 
-    def options(self, hop: Hop, beam_size: int | None) -> dict[str, Any]:
-        """Return the arguments of `translate`: the glossary, and a beam in which required words find a place.
-
-        `beam_size` is that of the request, if it has one.
-        """
-        control: dict[str, Any] = {"glossary": self.glossary, "glossary_mode": self.mode}
-        if beam_size is not None:
-            return control | {"beam_size": beam_size}
-        if hop.translator.config.beam_size == 1 and self.mode != "annotated":
-            control["beam_size"] = MIN_BEAM
-        return control
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of `translate`."""
+        return {"glossary": self.glossary, "glossary_mode": self.mode}
 
 
 @final

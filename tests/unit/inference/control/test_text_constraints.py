@@ -119,6 +119,13 @@ def test_concurrent_calls_meet_their_constraints(translator: Translator):
     assert all(one in words(result.text) for one, result in zip(needed, found, strict=True))
 
 
+def test_greedy_search_takes_a_beam_for_texts_with_constraints(translator: Translator):
+    free = translator.translate(TEXTS, beam_size=1)
+    found = translator.translate(TEXTS, beam_size=1, constraints=[[Constraint("Meer")], []])
+    assert found[0].text == translator.translate(TEXTS[0], beam_size=5, constraints=[Constraint("Meer")]).text
+    assert found[1].text == free[1].text
+
+
 def test_what_cannot_be_met_is_named(translator: Translator):
     rules = [Constraint("Meer"), Constraint("Meer", kind="forbidden")]
     with pytest.warns(TranslationWarning, match="constraints on 'Meer'"):
@@ -130,7 +137,7 @@ def test_what_cannot_be_met_is_named(translator: Translator):
 @pytest.mark.parametrize(
     ("constraints", "options", "error", "message"),
     [
-        ([Constraint("Meer")], {"beam_size": 1}, ConfigError, "beam of 2 or more"),
+        ([Constraint("Meer")], {"beam_size": 1, "renormalize": True}, ConfigError, "renormalize has no effect"),
         ([Constraint("")], {}, DataError, "is empty"),
         ([Constraint("猫")], {}, DataError, "cannot write"),
         ([Constraint([])], {}, DataError, "Give 1 to"),
