@@ -16,7 +16,7 @@ from tests.unit.inference.test_translator import tokenizer, translator
 
 __all__ = ["tokenizer"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*cut off:dragoman.inference.translation_result.TranslationWarning")
-PLAIN = {"placeholders": False}  # the model has a few words, and writes no stand-ins
+PLAIN = {"placeholders": False}
 MENU = """#, fuzzy
 msgid "two dogs"
 msgstr "ein Hund"
@@ -134,7 +134,8 @@ def test_terms_are_counted_and_missing_ones_marked(model: Translator) -> None:
 
 def test_placeholders_and_messages_of_files_stay_whole(model: Translator) -> None:
     source = '{"a": "the dog %s.", "b": "{n, plural,\\n one {# dog of {owner}}\\n other {# dogs}\\n}"}'
-    found = translated(model, source, name="de.json").content.decode()
+    document = open_document(source.encode(), name="de.json", target_language="de")
+    found = translate_file(model, document, FileOptions()).content.decode()
     assert found.count("%s") == found.count("{owner}") == 1
     assert found.count('"{n, plural,\\n one {') == found.count("}\\n other {") == found.count('}\\n}"') == 1
     assert found.count("#") == 2
