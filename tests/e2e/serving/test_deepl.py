@@ -70,7 +70,6 @@ def test_a_translation_without_delay_is_greedy(client, models):
     [
         {"formality": "more"},
         {"context": "a letter"},
-        {"glossary": "4c81ffb4-2e98-4ad0-9dd2-2f5bd0e41e2a"},
         {"non_splitting_tags": ["a"]},
         {"outline_detection": False},
         {"ignore_tags": ["a"]},

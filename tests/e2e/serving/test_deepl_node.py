@@ -48,8 +48,7 @@ def test_languages_and_usage(found):
 
 def test_glossaries_are_stored_changed_and_deleted(found):
     one, several = found["glossary"], found["multilingualGlossary"]
-    assert one.pop("after")[0] == "GlossaryNotFoundError"
-    assert "Glossary not found" in several.pop("after")[1]
+    assert all("Glossary not found" in found.pop("after")[1] for found in (one, several))
     assert one == {"name": "g", "count": 1, "entries": {"dog": "Hund"}, "listed": True}
     assert several == {"counts": [2, 1], "entries": {"Katze": "chat"}, "left": [["de", "fr"]]}
 

@@ -22,7 +22,7 @@ async function glossary() {
   const entries = (await client.getGlossaryEntries(made)).entries();
   const listed = (await client.listGlossaries()).some((one) => one.glossaryId === made.glossaryId);
   await client.deleteGlossary(made);
-  return { name: made.name, count: made.entryCount, entries, listed, after: await failure(() => client.getGlossary(made)) };
+  return { name: made.name, count: made.entryCount, entries, listed, after: await failure(() => client.getGlossary(made.glossaryId)) };
 }
 
 async function multilingualGlossary() {
