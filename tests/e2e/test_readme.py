@@ -52,7 +52,7 @@ def _addition(line: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path):
-    """Files that the pages mention: corpora, a test set, outputs of two systems, a story."""
+    """Files that the pages mention: corpora, a test set, outputs of two systems, a story, a glossary, a web page."""
     generator = random.Random(1)
     for names, size in [(["train"], 211), (["val"], 31), (["terms"], 101), (["test", "test_2016_flickr"], 11)]:
         sources = [generator.choices(list(WORDS), k=generator.randint(3, 9)) for _ in range(size)]
@@ -65,6 +65,8 @@ def folder(tmp_path):
         write(tmp_path / f"{name}.de", noisy)
     sides = [(tmp_path / name).read_text(encoding="utf-8").splitlines() for name in ("train.en", "train.de")]
     write(tmp_path / "pairs.tsv", [[f"{source}\t{target}"] for source, target in zip(*sides, strict=True)])
+    (tmp_path / "terms.tsv").write_text("dogs\tHunde\n", encoding="utf-8")
+    (tmp_path / "page.html").write_text("<p>two <b>dogs</b> play .</p>\n", encoding="utf-8")
     write(tmp_path / "story.txt", [generator.choices(list(WORDS), k=11) for _ in range(211)])
     return tmp_path
 

@@ -8,20 +8,20 @@ from typing import Literal, get_args
 from dragoman.data.documents.archives.epub import Book
 from dragoman.data.documents.archives.ooxml import OfficeDocument
 from dragoman.data.documents.archives.opendocument import OpenDocument
-from dragoman.data.documents.columns import open_columns
+from dragoman.data.documents.bilingual.multilingual_xml import open_multilingual
+from dragoman.data.documents.bilingual.po import open_po
+from dragoman.data.documents.bilingual.qt_linguist import open_ts
+from dragoman.data.documents.bilingual.xliff import open_xliff
 from dragoman.data.documents.document import MAX_BYTES, Document
-from dragoman.data.documents.json_strings import open_json
-from dragoman.data.documents.key_value_strings import open_properties, open_strings
-from dragoman.data.documents.multilingual_xml import open_multilingual
-from dragoman.data.documents.po import open_po
-from dragoman.data.documents.qt_linguist import open_ts
-from dragoman.data.documents.string_resources import open_android, open_resx, open_stringsdict
+from dragoman.data.documents.string_tables.columns import open_columns
+from dragoman.data.documents.string_tables.json_strings import open_json
+from dragoman.data.documents.string_tables.key_value_strings import open_properties, open_strings
+from dragoman.data.documents.string_tables.string_resources import open_android, open_resx, open_stringsdict
+from dragoman.data.documents.string_tables.yaml_strings import open_yaml
 from dragoman.data.documents.texts.plain_text import PlainText
 from dragoman.data.documents.texts.subtitles import Subtitles
 from dragoman.data.documents.web.html_page import HtmlPage
 from dragoman.data.documents.web.markdown import Markdown
-from dragoman.data.documents.xliff import open_xliff
-from dragoman.data.documents.yaml_strings import open_yaml
 from dragoman.errors import DataError, describe_unreadable, shorten
 
 DocumentFormat = Literal[

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 from xml.parsers import expat
 
-from dragoman.data.documents.multilingual_xml import same_language
-from dragoman.data.documents.po import MessageReader, PoMessage
+from dragoman.data.documents.bilingual.multilingual_xml import same_language
+from dragoman.data.documents.bilingual.po import MessageReader, PoMessage
 from dragoman.data.documents.xml_tree import MAX_DEPTH, secure_parser, xml_error
 from dragoman.data.readers.line_reader import ReadWarnings, open_binary, read_error, read_stream_lines
 from dragoman.data.readers.pair_corpus import Files, PairCorpus, PairRow

@@ -8,7 +8,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # reads a str
 from typing import Any
 
 from dragoman.data.documents.document import Unit
-from dragoman.data.documents.string_resources import PLURAL_CATEGORIES
+from dragoman.data.documents.string_tables.string_resources import PLURAL_CATEGORIES
 from dragoman.data.documents.text_edits import EditedDocument, Entry, LineNumbers, decode_text, replaced
 from dragoman.errors import DataError, shorten
 

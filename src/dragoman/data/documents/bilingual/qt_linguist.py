@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from dragoman.data.documents.bilingual.gettext_plurals import language_plurals, parse_plurals
 from dragoman.data.documents.document import State, Unit, UnitTranslation
-from dragoman.data.documents.gettext_plurals import language_plurals, parse_plurals
 from dragoman.data.documents.text_edits import Edit, EditedDocument, Entry
 from dragoman.data.documents.xml_tree import XmlElement, XmlFile, escape, parse_xml
 

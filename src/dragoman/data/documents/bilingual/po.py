@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from dragoman.data.documents.bilingual.gettext_plurals import GERMANIC, PluralForms, language_plurals, parse_plurals
 from dragoman.data.documents.document import Unit, UnitTranslation
-from dragoman.data.documents.gettext_plurals import GERMANIC, PluralForms, language_plurals, parse_plurals
 from dragoman.data.documents.text_edits import (
     Edit,
     EditedDocument,

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from dragoman.data.documents.document import Unit
-from dragoman.data.documents.string_resources import PLURAL_CATEGORIES
+from dragoman.data.documents.string_tables.string_resources import PLURAL_CATEGORIES
 from dragoman.data.documents.text_edits import Edit, EditedDocument, Entry, TextFile, decode_text, line_end, replaced
 from dragoman.errors import DataError
 
