@@ -38,7 +38,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     ),
     "attention of several beams": (
         lambda m, mem, s: m.cross_attention(TOKENS[:, 0], mem, s, layer=0),
-        "beam_size of 1",
+        "beam_size of 1|no layer with cross-attention",
     ),
     "attention of no layer": (lambda m, mem, s: m.cross_attention(TOKENS[:, 0], mem, s, layer=97), "layer = 97"),
     "parent beyond beam": (lambda m, mem, s: s.reorder(TOKENS * 0 + 2), "parent 2"),

@@ -174,6 +174,7 @@ def test_a_glossary_gives_terms(translator, source, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == best(translator, glossary={"two": "Meer"}, glossary_mode="soft")
 
 
+@pytest.mark.filterwarnings("ignore:.*does not meet:dragoman.inference.TranslationWarning")
 def test_placeholders_are_kept_on_request(translator, tmp_path, capsys):
     texts = ["two dogs play with %s .", "{name} : a cat sits"]
     file = tmp_path / "messages.txt"

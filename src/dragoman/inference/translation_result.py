@@ -1,7 +1,7 @@
 """Translations of texts, and how they are joined from those of their segments."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dragoman.decoding.config import DecodingConfig
@@ -27,11 +27,11 @@ class Translation:
     """Segments that the text was translated in: 0 of an empty text, several of one that is long or split."""
     unmet: tuple[str, ...] = ()
     """Words of constraints that it lacks, repeats, or should not have."""
-    parts: tuple[tuple[str, str], ...] = ()
+    parts: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """Text of each segment and its translation, as the model read and wrote them."""
     markup_problems: tuple[str, ...] = ()
     """Tags of the text without a partner, and tags whose places in the translation are guesses."""
-    model_texts: ModelTexts | None = None
+    model_texts: ModelTexts | None = field(default=None, compare=False)
     """What the model read and wrote; None where they are unknown."""
 
     @property

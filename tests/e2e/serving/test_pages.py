@@ -80,8 +80,9 @@ def test_examples_have_every_required_field(server: RunningServer):
     described = server.get("/openapi.json")
     page = unescape(_fetch(server.url + "/docs")[0])
     for path, operations in described["paths"].items():
-        example = page.partition(server.url + path)[2].partition("</pre>")[0]
-        bodies = [one.get("requestBody", {}).get("content", {}) for one in operations.values()]
-        for body in [body for content in bodies for body in content.values()]:
-            for name in body["schema"].get("required", ()):
-                assert f'"{name}"' in example or f"{name}=" in example, path
+        for method, operation in operations.items():
+            shown = page.partition(f"<b>{method.upper()}</b><code>{path}</code>")[2]
+            example = shown.partition(server.url + path)[2].partition("</pre>")[0]
+            for body in operation.get("requestBody", {}).get("content", {}).values():
+                for name in body["schema"].get("required", ()):
+                    assert f'"{name}"' in example or f"{name}=" in example, (method, path)

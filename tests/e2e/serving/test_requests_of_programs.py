@@ -30,7 +30,8 @@ def test_weblate_with_deepl(server: RunningServer, translations):
     targets = get("languages", params={**beta, "type": "target"})
     assert {one["language"] for one in targets} == {"DE", "FR"}
     assert not any(one["supports_formality"] for one in targets)  # Weblate then offers no formal variants
-    assert get("glossary-language-pairs")["supported_languages"] == []  # and asks for no glossaries
+    pairs = [{"source_lang": "de", "target_lang": "fr"}, {"source_lang": "en", "target_lang": "de"}]
+    assert get("glossary-language-pairs")["supported_languages"] == pairs
     body = {
         "text": [*TEXTS, f'{TEXTS[0]}<x id="16"></x>'],
         "source_lang": "EN",

@@ -32,7 +32,7 @@ def align_pairs(
     sizes: Sequence[tuple[int, int]],
     head: AlignmentHead | None,
     features: SourceFeatures | None = None,
-) -> list[Float[np.ndarray, "target source"]]:
+) -> list[Float[np.ndarray, "_ _"]]:
     """Return the attention of each target token, in a pass over targets that start with the begin symbol.
 
     `sizes` are the tokens of each target and source that count, end symbols included. An ensemble aligns by its first
@@ -48,7 +48,7 @@ def align_pairs(
         hook = partial(_store, found)
         hooks.enter_context(layers[head.layer].register_forward_hook(hook, with_kwargs=True))
         model.hidden(source, source_lengths, target, **source_arguments(model, features))
-    [weights] = found
+    weights = torch.cat(found, dim=2)  # a decoder with input feeding attends step by step
     rows = zip(weights.float().cpu().numpy(), sizes, strict=True)
     return [head.read(one[:, :targets, :sources]) for one, (targets, sources) in rows]
 
@@ -68,7 +68,7 @@ def _cross_attentions(model: nn.Module) -> Iterator[CrossAttention]:
 def _store(
     found: list[AttentionWeights], attention: CrossAttention, inputs: Sequence[Any], options: dict[str, Any], _: Tensor
 ) -> None:
-    if isinstance(attention, SourceAttention):  # of a recurrent decoder, with one head and one call for all steps
+    if isinstance(attention, SourceAttention):  # of a recurrent decoder, with one head
         query, memory = inputs
         found.append(attention.weights(query, memory)[:, None])
     else:

@@ -178,13 +178,17 @@ class _Schemas:
         return "file" if schema.get("format") == "binary" else str(schema.get("type", "any value"))
 
     def example(self, schema: Tree) -> dict[str, Any]:
-        """Return an object with the examples of its fields."""
+        """Return an object with the examples of its fields; objects in it have theirs where they are required."""
         whole = self.merged(schema)
         if examples := whole.get("examples"):
             return dict(examples[0])
-        return {
-            name: field["examples"][0] for name, field in whole.get("properties", {}).items() if field.get("examples")
-        }
+        fields, found = whole.get("properties", {}), {}
+        for name, field in fields.items():
+            if field.get("examples"):
+                found[name] = field["examples"][0]
+            elif name in whole.get("required", ()) and (inner := self.example(field)):
+                found[name] = [inner] if field.get("type") == "array" else inner
+        return found
 
 
 def _note(schema: Tree, first: str) -> str:
