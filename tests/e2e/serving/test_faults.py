@@ -195,6 +195,7 @@ def test_a_model_replaced_under_load_drops_no_request(folder):
         time.sleep(0.3)
         (folder / "new").rename(folder / "run")
         wait_for(lambda: server.post("/translate", BODY) == expected[1])
+        time.sleep(1)  # requests that were sent before have the answer of the old model
         stop.set()
         assert {json.dumps(one) for one in found.result()} == {json.dumps(one) for one in expected}
 
@@ -209,4 +210,5 @@ def test_a_signal_under_load_completes_what_was_accepted(folder):
         stop.set()
         statuses = [status for status, _ in found.result()]
         assert set(statuses) <= {200, 503}
-        assert statuses.count(200) == sum(one.get("status") == 200 for one in server.records())
+        answered = [one for one in server.records() if one.get("path") == "/translate" and one["status"] == 200]
+        assert statuses.count(200) == len(answered)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import final
 
 from dragoman.data.markup.inline_items import PlacedItem, Sides
@@ -39,7 +40,7 @@ class Filler:
         pieces = list(self._pieces(placed, 0, len(self._atoms)))
         visible = [place for place, piece in enumerate(pieces) if piece.is_visible]
         found, end = [], 0
-        for place, following in zip(visible, [*visible[1:], None], strict=True):
+        for place, following in zip_longest(visible, visible[1:]):
             found += [piece.source for piece in pieces[end : place + 1]]
             end = place + 1
             if following is not None:
