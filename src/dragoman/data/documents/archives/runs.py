@@ -285,7 +285,7 @@ def _add_formats(content: _Content) -> None:
 
 
 def _formats_by_container(content: _Content) -> dict[Piece | None, str]:
-    """Return the most frequent format of the text in each container, and in the paragraph (None)."""
+    """Return the format of most characters, white space not counted, in each container and in the paragraph (None)."""
     counts: dict[Piece | None, Counter[str]] = {None: Counter()}
     first: dict[str, str] = {"": ""}
     stack: list[Piece | None] = [None]
@@ -293,7 +293,7 @@ def _formats_by_container(content: _Content) -> dict[Piece | None, str]:
         if piece.kind == "text":
             looks = _looks(content.formats[piece])
             first.setdefault(looks, content.formats[piece])
-            counts[stack[-1]][looks] += len(piece.text.strip())
+            counts[stack[-1]][looks] += len("".join(piece.text.split()))
         elif piece.kind == "open":
             stack.append(piece)
             counts[piece] = Counter()
