@@ -19,7 +19,7 @@ from dragoman.config_keys import alternatives
 from dragoman.decoding import DecodingConfig, SamplingConfig
 from dragoman.evaluation import MetricName
 from dragoman.inference.generation.generation_options import SamplingOptions
-from dragoman.inference.translator import DecodingOptions
+from dragoman.inference.translation_options import DecodingOptions
 from dragoman.runs.evaluate import METRIC
 from dragoman.runs.load import LOADED_AS
 from dragoman.runs.presets import PRESETS, PresetName

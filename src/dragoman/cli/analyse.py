@@ -17,7 +17,7 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.inference.translator import TranslationOptions
+    from dragoman.inference.translation_options import TranslationOptions
     from dragoman.runs.evaluate import SystemAnalysis
 
 

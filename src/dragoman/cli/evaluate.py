@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from dragoman.evaluation import Metric, Score
     from dragoman.inference import Generator
-    from dragoman.inference.translator import LanguageOptions
+    from dragoman.inference.translation_options import LanguageOptions
 
 
 class MetricName(StrEnum):

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import gc
-import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from dragoman.cli import options, text_io
+from dragoman.cli import options
 from dragoman.cli.control_options import read_control
-from dragoman.cli.load_run import load_as
-from dragoman.cli.translate_file import FileModel, translate_file_command
-from dragoman.data.readers.line_reader import ReadWarnings
-from dragoman.decoding.config import DecodingConfig, replace_options
-
-if TYPE_CHECKING:
-    from dragoman.inference.translation_result import TranslationResult
+from dragoman.cli.translate_file import translate_file_command
+from dragoman.cli.translate_text import (
+    RunToTranslate,
+    TextSource,
+    build_format,
+    translate_text,
+    translate_text_with_ray,
+)
+from dragoman.decoding.config import DecodingConfig
 
 UseRay = Annotated[bool, typer.Option("--ray", help="Translate with Ray, here or on the cluster at RAY_ADDRESS.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Workers of --ray. Default: one per core.")]
@@ -69,73 +69,21 @@ def translate(
     With --ray, workers on one or many machines translate blocks of lines; all machines see the run at the same path.
     """
     gc.set_threshold(20_000)  # imports create many objects and no garbage
-    from dragoman.inference.text_segmentation import build_splitter
-    from dragoman.inference.translator import STREAM_CHUNK, Translator
-
+    model = RunToTranslate(run, loading | {"shortlist": shortlist or None}, decoding)
+    source = TextSource(text, input_, source_features)
     if "file" in files:
-        others = {"text": text, "input": input_ if input_ != "-" else None, "source_features": source_features}
-        options.refuse(others | {"scores": scores, "ray": ray, "workers": workers, **returned}, "with --file")
+        options.refuse(source.given | {"scores": scores, "ray": ray, "workers": workers, **returned}, "with --file")
         options.refuse({"split": split, "format": format_ if format_ != "text" else None}, "with --file")
-        model = FileModel(run, loading | {"shortlist": shortlist or None}, decoding)
         translate_file_command(model, files, output, languages=languages, control=control, language=language)
         return
     options.refuse(files, "without --file")
     if split is None:
         options.refuse({"language": language}, "without --split")
+    form = build_format(format_, scores=scores, n_best=returned.get("n_best", 1))
+    stream_options = {"split": split, "language": language, **languages}
     if ray:
         options.refuse({"source_features": source_features, "constraints": control.get("constraints")}, "with --ray")
+        translate_text_with_ray(model, source, output, form, workers=workers, **stream_options, **read_control(control))
     else:
         options.refuse({"workers": workers}, "without --ray")
-    n_best = returned.get("n_best", 1)
-    format_line = build_format(format_, scores=scores, n_best=n_best)
-    build_splitter(split, language)  # so that an error comes before the model is loaded
-    loading |= {"shortlist": shortlist or None}
-    translator = load_as(Translator, run, **loading)
-    config = replace_options(translator.config, {**decoding, "n_best": n_best}, where="translate")
-    warnings = ReadWarnings()
-    texts, features = text_io.with_source_features(
-        text_io.read_given(text, input_, warnings), source_features, text_of=str, name=input_
-    )
-    stream_options: dict[str, Any] = {"split": split, "language": language, **languages, **read_control(control)}
-    if ray:
-        from dragoman.runs.translate_with_ray import RayTranslation, translate_with_ray
-
-        del translator  # the workers load their own
-        job = RayTranslation(run, options.given(**loading), config, stream_options, format_line)
-        lines = translate_with_ray(texts, job, workers=workers)
-    else:
-        chunk = 1 if not text and text_io.is_typed(input_) else STREAM_CHUNK
-        found = translator.translate_stream(texts, config, chunk=chunk, source_features=features, **stream_options)
-        lines = itertools.starmap(format_line, enumerate(found))
-    text_io.write_lines(lines, output, warnings, total=len(text) if text else text_io.count_lines(input_))
-
-
-def build_format(format_: Literal["text", "jsonl"], *, scores: bool, n_best: int) -> LineFormat:
-    """Return the format of the output. Raises ConfigError if --scores has no effect."""
-    if format_ == "jsonl":
-        options.refuse({"scores": scores}, "with --format jsonl, which contains the scores")
-    if n_best > 1:
-        options.refuse({"scores": scores}, "with --n-best, which prints the scores")
-    return LineFormat(is_json=format_ == "jsonl", scores=scores, n_best=n_best)
-
-
-@dataclass(frozen=True)
-class LineFormat:
-    """Output of a line: a JSON object, the best translation, or one line for each hypothesis."""
-
-    is_json: bool
-    scores: bool
-    n_best: int
-
-    def __call__(self, number: int, translations: TranslationResult) -> str:
-        """Return the output of the line with this number, from 0."""
-        if self.is_json:
-            return text_io.json_record(number + 1, translations.to_dict())
-        rows = []
-        for one in translations:
-            text = text_io.one_line(one.text)  # output lines stay aligned with input lines
-            if self.n_best > 1:
-                rows.append(f"{number} ||| {text} ||| log_prob= {one.log_prob:z.6f} ||| {one.score:z.6f}")
-            else:
-                rows.append(f"{one.score:z.6f}\t{one.log_prob:z.6f}\t{text}" if self.scores else text)
-        return "\n".join(rows)
+        translate_text(model, source, output, form, **stream_options, **read_control(control))

@@ -6,15 +6,13 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.atomic_files import require_writable, write_atomically, write_text
 from dragoman.cli import messages, options, text_io
 from dragoman.cli.control_options import read_control
-from dragoman.cli.load_run import load_as
-from dragoman.decoding.config import replace_options
+from dragoman.cli.translate_text import RunToTranslate
 from dragoman.errors import ConfigError, shorten_text
 from dragoman.number_words import counted
 
@@ -24,17 +22,8 @@ if TYPE_CHECKING:
     from dragoman.runs.translate_file import FileReport
 
 
-@dataclass(frozen=True)
-class FileModel:
-    """Run that translates a file, with its options."""
-
-    run: Path
-    loading: Mapping[str, Any]
-    decoding: Mapping[str, Any]
-
-
 def translate_file_command(
-    model: FileModel,
+    model: RunToTranslate,
     files: Mapping[str, Any],
     output: str,
     *,
@@ -48,7 +37,6 @@ def translate_file_command(
     """
     from dragoman.data.documents.recognize import open_document
     from dragoman.inference.text_segmentation import build_splitter
-    from dragoman.inference.translator import Translator
     from dragoman.runs.translate_file import FileOptions, read_memory, translate_file
 
     options.refuse({name: control.get(name) for name in ("target_prefix", "markup")}, "with --file")
@@ -66,8 +54,8 @@ def translate_file_command(
         memory=read_memory(files["memory"]) if "memory" in files else None,
         memory_threshold=files.get("memory_threshold", 1.0),
     )
-    translator = load_as(Translator, model.run, **model.loading)
-    config = replace_options(translator.config, dict(model.decoding), where="translate")
+    translator = model.load()
+    config = model.config(translator)
     own_languages = languages if translator.tokenizer.prefixes.languages else {}
     stream_options: Any = {"split": "sentences", "language": language, **own_languages, **read_control(control)}
 

@@ -8,7 +8,8 @@ from dragoman.decoding.config import SamplingConfig
 from dragoman.decoding.hypothesis import OutputStart
 from dragoman.inference.scheduler import Request, run_requests
 from dragoman.inference.stream_chunks import number_chunks
-from dragoman.inference.translator import STREAM_CHUNK, LanguageOptions, Translator
+from dragoman.inference.translation_options import LanguageOptions
+from dragoman.inference.translator import STREAM_CHUNK, Translator
 
 
 def sample_translations(

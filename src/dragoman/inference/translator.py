@@ -3,25 +3,20 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict, Unpack, cast, final, overload
+from typing import Any, NamedTuple, Unpack, cast, final, overload
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import (
-    CutOff,
     DecodingConfig,
-    DecodingMethod,
-    EndTokens,
     LengthPenalty,
-    LengthPenaltyKind,
     replace_options,
     require_config,
     require_end_tokens,
     require_options,
 )
-from dragoman.decoding.constraints import PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis, without_forced
-from dragoman.errors import DataError, one_warning_per_problem, warn
+from dragoman.errors import DataError, one_warning_per_problem
 from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
@@ -29,6 +24,7 @@ from dragoman.inference.check_source_features import TextFeatures, check_source_
 from dragoman.inference.concurrent_calls import EngineStatistics, run_beside, run_in_thread
 from dragoman.inference.control.inline_markup import align_ahead
 from dragoman.inference.control.prepare_texts import ControlOptions, check_length, control_of_part
+from dragoman.inference.encode_pairs import encode_pairs
 from dragoman.inference.engine_thread import RequestRunner
 from dragoman.inference.length_batches import (
     BATCH_TOKENS,
@@ -38,18 +34,16 @@ from dragoman.inference.length_batches import (
     one_or_more_texts,
     run_in_batches,
     text_list,
-    warn_unknown,
 )
-from dragoman.inference.quality_signals import ModelTexts
+from dragoman.inference.line_translations import join_segments, restore_text
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_requests import RequestBuilder, TextRequests, failed_requests
 from dragoman.inference.text_segmentation import (
-    Split,
     build_splitter,
-    check_line_length,
 )
-from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning, join_translations
+from dragoman.inference.translation_options import DecodingOptions, LanguageOptions, StreamOptions, TranslationOptions
+from dragoman.inference.translation_result import Translation, TranslationResult
 from dragoman.models.special_symbols import EOS
 from dragoman.number_words import counted
 
@@ -62,47 +56,6 @@ STREAM_CHUNK = 4096
 """Texts of a stream that are read ahead of the translation yielded next, or sorted and batched together."""
 ENCODE_CHUNK = 256
 """Texts of a stream that are tokenized together."""
-
-
-class LanguageOptions(TypedDict, total=False):
-    """Languages of a multilingual model; None is the default of the model."""
-
-    source_language: str | None
-    target_language: str | None
-
-
-class DecodingOptions(TypedDict, total=False):
-    """Options of a translation, which replace those of its `DecodingConfig`; None has no effect."""
-
-    beam_size: int | None
-    n_best: int | None
-    length_penalty: float | None
-    length_penalty_kind: LengthPenaltyKind | None
-    method: DecodingMethod | None
-    mbr_temperature: float | None
-    min_length: int | None
-    max_length: int | None
-    max_length_ratio: float | None
-    max_length_offset: int | None
-    allow_unk: bool | None
-    renormalize: bool | None
-    early_stopping: bool | None
-    cut_off: CutOff | None
-    end_tokens: EndTokens | None
-
-
-class StreamOptions(DecodingOptions, LanguageOptions, ControlOptions, total=False):
-    """Keyword arguments of `Translator.translate_stream`."""
-
-    split: Split | None
-    language: str | None
-
-
-class TranslationOptions(StreamOptions, total=False):
-    """Keyword arguments of `Translator.translate`."""
-
-    first_line: int
-    source_features: TextFeatures | None
 
 
 class _Call(NamedTuple):
@@ -301,7 +254,7 @@ class Translator:
     ) -> list[Alternative]:
         names = self.tokenizer.target.ids_to_tokens([one.token for one in tokens])
         joined = [self._join(line, [some], call.config) for line, some in zip(call.lines, found, strict=True)]
-        translations = [self._restore(*one)[0] for one in zip(call.lines, joined, strict=True)]
+        translations = [restore_text(*one)[0] for one in zip(call.lines, joined, strict=True)]
         rows = zip(names, tokens, translations, strict=True)
         return [Alternative(name, one.probability, translation) for name, one, translation in rows]
 
@@ -352,7 +305,7 @@ class Translator:
         found = iter(hypotheses)
         joined = [self._join(line, [next(found) for _ in line.requests], call.config) for line in call.lines]
         align_ahead(zip((line.text for line in call.lines), joined, strict=True))
-        results = [self._restore(*one) for one in zip(call.lines, joined, strict=True)]
+        results = [restore_text(*one) for one in zip(call.lines, joined, strict=True)]
         return results[0] if call.is_single else results
 
     def translate_stream(
@@ -386,7 +339,7 @@ class Translator:
             count = 0
             for found in self._run_stream(jobs, chunk, guarded=bool(control.get("placeholders"))):
                 line = pending.popleft()
-                yield self._restore(line, self._join(line, found, builder.config))
+                yield restore_text(line, self._join(line, found, builder.config))
                 count += 1
             check_length(control, count)
 
@@ -433,16 +386,9 @@ class Translator:
         if len(sources) != len(targets):
             raise DataError(f"{counted(len(sources), 'sources')} but {len(targets)} targets; give one for each")
         trees = self._check_features(sources, source_features, first_line)
-        source_ids = direction.encode_sources(self.tokenizer.source, sources)
-        target_ids = direction.encode_targets(self.tokenizer.target, targets)
-        lengths = [max(len(one), len(other)) + 1 for one, other in zip(source_ids, target_ids, strict=True)]
-        for unit, texts, ids, side in (
-            ("source", sources, source_ids, self.tokenizer.source),
-            ("target", targets, target_ids, self.tokenizer.target),
-        ):
-            warn_unknown(texts, ids, side, category=TranslationWarning, unit=unit, first=first_line)
-        for number, length in enumerate(lengths, start=first_line):
-            check_line_length(min(self._positions or MAX_SCORED_LENGTH, MAX_SCORED_LENGTH), length, number)
+        limit = min(self._positions or MAX_SCORED_LENGTH, MAX_SCORED_LENGTH)
+        pairs = encode_pairs(self.tokenizer, direction, sources, targets, first_line=first_line, max_length=limit)
+        rows = [(*pair, heads) for pair, heads in zip(pairs, trees, strict=True)]
 
         def run(rows: list[tuple[list[int], list[int], Heads | None]]) -> list[Hypothesis]:
             ids, targets, heads = zip(*rows, strict=True)
@@ -451,7 +397,7 @@ class Translator:
             found = self.backend.score(ids, ended, penalty=penalty, source_features=features)
             return [without_forced(one, len(direction.target), penalty) for one in found]
 
-        rows = list(zip(source_ids, target_ids, trees, strict=True))
+        lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
         return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens, turn=self._runner.turn)
 
     async def score_async(
@@ -503,47 +449,6 @@ class Translator:
     def _join(
         self, line: TextRequests, found: Iterable[Sequence[Hypothesis]], config: DecodingConfig
     ) -> list[Translation]:
-        """Join the translations of the segments of a text, as the model wrote them."""
-        layout, sentences = line.segmented
-        segments = (segment.text for sentence in sentences for segment in sentence)
-        rows = zip(segments, line.requests, found, strict=True)
-        parts = iter([self._translations(text, some, request.start.constraints) for text, request, some in rows])
-        joined = [
-            join_translations(
-                [next(parts) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
-            )
-            for segments in sentences
-        ]
-        whole = join_translations(joined, config, join_texts=layout.fill)
-        read = line.text.text
-        return [replace(one, model_texts=ModelTexts(read, one.text, self.quality_profile)) for one in whole]
-
-    def _restore(self, line: TextRequests, translations: Sequence[Translation]) -> TranslationResult:
-        """Undo the steps of a text in its translations, and warn where the best one was cut off."""
-        result = TranslationResult(map(line.text.restore, translations))
-        best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
-        if best.unmet:
-            message = f"the translation does not meet the constraints on {' and '.join(map(repr, best.unmet))}"
-            problem = "translations do not meet their constraints"
-            warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
-        elif not best.hypothesis.finished:
-            message = f"the translation was cut off at its length limit ({len(result.tokens)} tokens)"
-            problem = "translations were cut off at their length limit"
-            warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
-        return result
-
-    def _translations(
-        self, source: str, hypotheses: Sequence[Hypothesis], constraints: PhraseAutomaton | None
-    ) -> list[Translation]:
-        """Return the translations of a segment."""
-        side = self.tokenizer.target
-        return [
-            Translation(
-                text,
-                one,
-                tuple(side.ids_to_tokens(one.tokens)),
-                unmet=() if constraints is None else constraints.unmet(one.tokens),
-                parts=((source, text),),
-            )
-            for one, text in ((one, side.decode(one.tokens)) for one in hypotheses)
-        ]
+        """Return the translations of a text as the model wrote them."""
+        target, profile = self.tokenizer.target, self.quality_profile
+        return join_segments(line, found, config=config, target=target, quality_profile=profile)

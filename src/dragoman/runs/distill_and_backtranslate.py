@@ -11,8 +11,9 @@ from typing import Any, Unpack
 from dragoman.atomic_files import new_folder, write_atomically
 from dragoman.decoding import DecodingConfig
 from dragoman.errors import DataError, RunError
+from dragoman.inference.translation_options import LanguageOptions
 from dragoman.inference.translation_result import TranslationWarning
-from dragoman.inference.translator import LanguageOptions, Translator
+from dragoman.inference.translator import Translator
 from dragoman.runs.folder import RunFolder
 
 SOURCE, TARGET, ORIGIN = "source.txt", "target.txt", "origin.json"

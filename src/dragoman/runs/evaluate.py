@@ -26,7 +26,8 @@ from dragoman.evaluation import (
 )
 from dragoman.evaluation.error_analysis import ErrorAnalysis, analyze_errors
 from dragoman.inference.length_batches import text_list
-from dragoman.inference.translator import DecodingOptions, LanguageOptions, TranslationOptions, Translator
+from dragoman.inference.translation_options import DecodingOptions, LanguageOptions, TranslationOptions
+from dragoman.inference.translator import Translator
 from dragoman.interpret.attention_recorder import ForwardPass, record_pairs
 from dragoman.interpret.report.serialization import SentencePasses
 from dragoman.runs.load import load

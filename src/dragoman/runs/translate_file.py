@@ -18,8 +18,9 @@ from dragoman.data.terminology.glossary import Glossary
 from dragoman.data.terminology.target_forms import check_terms
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import collect_text_warnings
+from dragoman.inference.translation_options import StreamOptions
 from dragoman.inference.translation_result import TranslationResult
-from dragoman.inference.translator import StreamOptions, Translator
+from dragoman.inference.translator import Translator
 
 Selection = Literal["untranslated", "needs_review", "all"]
 """Units that are translated: those without a translation; also those whose translation needs review; all but final."""

@@ -25,7 +25,7 @@ from dragoman.data.tokenizers import BpeConfig, Direction, Tokenizer, TokenizerC
 from dragoman.data.tokenizers.tokenizer_pair import Pairs as TextPairs
 from dragoman.errors import ConfigError, DataError, shorten
 from dragoman.inference.text_segmentation import MAX_LINE_LENGTH
-from dragoman.inference.translator import LanguageOptions
+from dragoman.inference.translation_options import LanguageOptions
 from dragoman.number_words import counted
 from dragoman.tasks import task
 

@@ -20,8 +20,9 @@ from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.decoding import DecodingConfig
 from dragoman.evaluation import Score, corpus_score
 from dragoman.evaluation.metrics import Metric, higher_is_better, require_metrics
+from dragoman.inference.translation_options import LanguageOptions
 from dragoman.inference.translation_result import TranslationWarning
-from dragoman.inference.translator import LanguageOptions, Translator
+from dragoman.inference.translator import Translator
 from dragoman.models.ensemble import Ensemble
 from dragoman.tasks.build_training import TrainingSetup, measure_likelihood
 from dragoman.tasks.config import TranslationConfig, max_positions

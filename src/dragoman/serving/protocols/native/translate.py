@@ -15,7 +15,7 @@ from dragoman.evaluation.translation_checks import CheckKind
 from dragoman.inference import Constraint
 from dragoman.inference.control.constraint_records import read_constraint
 from dragoman.inference.control.glossary_terms import GlossaryMode
-from dragoman.inference.translator import DecodingOptions
+from dragoman.inference.translation_options import DecodingOptions
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router, one_or_more

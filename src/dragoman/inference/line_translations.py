@@ -1,0 +1,67 @@
+"""Translations of a text: joined from the hypotheses of its segments, with the steps of its preparation undone."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.constraints import PhraseAutomaton
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.errors import warn
+from dragoman.evaluation.quality_profile import QualityProfile
+from dragoman.inference.quality_signals import ModelTexts
+from dragoman.inference.text_requests import TextRequests
+from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning, join_translations
+
+
+def join_segments(
+    line: TextRequests,
+    found: Iterable[Sequence[Hypothesis]],
+    *,
+    config: DecodingConfig,
+    target: LanguageTokenizer,
+    quality_profile: QualityProfile | None,
+) -> list[Translation]:
+    """Return the translations of a text as the model wrote them, from the hypotheses of each of its segments."""
+    layout, sentences = line.segmented
+    segments = (segment.text for sentence in sentences for segment in sentence)
+    rows = zip(segments, line.requests, found, strict=True)
+    parts = iter([_translations(target, text, some, request.start.constraints) for text, request, some in rows])
+    joined = [
+        join_translations([next(parts) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some)))
+        for segments in sentences
+    ]
+    whole = join_translations(joined, config, join_texts=layout.fill)
+    read = line.text.text
+    return [replace(one, model_texts=ModelTexts(read, one.text, quality_profile)) for one in whole]
+
+
+def restore_text(line: TextRequests, translations: Sequence[Translation]) -> TranslationResult:
+    """Undo the steps of a text in its translations, and warn where the best one lacks words or was cut off."""
+    result = TranslationResult(map(line.text.restore, translations))
+    best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
+    if best.unmet:
+        message = f"the translation does not meet the constraints on {' and '.join(map(repr, best.unmet))}"
+        problem = "translations do not meet their constraints"
+        warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
+    elif not best.hypothesis.finished:
+        message = f"the translation was cut off at its length limit ({len(result.tokens)} tokens)"
+        problem = "translations were cut off at their length limit"
+        warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
+    return result
+
+
+def _translations(
+    target: LanguageTokenizer, source: str, hypotheses: Sequence[Hypothesis], constraints: PhraseAutomaton | None
+) -> list[Translation]:
+    """Return the translations of a segment."""
+    return [
+        Translation(
+            text,
+            one,
+            tuple(target.ids_to_tokens(one.tokens)),
+            unmet=() if constraints is None else constraints.unmet(one.tokens),
+            parts=((source, text),),
+        )
+        for one, text in ((one, target.decode(one.tokens)) for one in hypotheses)
+    ]
