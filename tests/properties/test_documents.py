@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 
 from dragoman.data.documents.document import Document, UnitTranslation, identity
 from dragoman.data.documents.recognize import open_document
+from dragoman.data.documents.texts.subtitles import Subtitles
 from dragoman.errors import DataError
 from tests.archive_documents import docx, epub, open_document_file, pptx, run
 from tests.property_settings import damaged_files, examples
@@ -171,7 +172,23 @@ def test_subtitles_come_back(cues: list[list[str]], name: str, newline: str) -> 
     filled = document.fill([UnitTranslation(text=upper(unit.source, unit.markup)) for unit in document.units])
     before, after = (pysubs2.SSAFile.from_string(one.decode().replace("\r\n", "\n")) for one in (content, filled))
     assert [(one.start, one.end) for one in after] == [(one.start, one.end) for one in before]
-    assert " ".join(one.plaintext for one in after).split() == " ".join(one.plaintext for one in before).upper().split()
+    old, new = ("".join("".join(one.plaintext for one in file).split()) for file in (before, after))
+    assert new == old.upper()
+
+
+_CUE_WORDS = st.lists(st.sampled_from(["House", "baum", "Señor.", "мир,", "a", "R2", "I"]), min_size=1, max_size=7)
+
+
+@examples(200)
+@given(st.lists(_CUE_WORDS.map(" ".join), min_size=1, max_size=6), st.sampled_from([str.swapcase, str.title]))
+def test_translated_cues_are_read_as_the_same_units(cues: list[str], change: Callable[[str], str]) -> None:
+    lines = [f"00:{2 * n:02}.000 --> 00:{2 * n + 1:02}.900\n{cue}\n" for n, cue in enumerate(cues)]
+    source = Subtitles("\n".join(["WEBVTT\n", *lines]).encode(), format="vtt")
+    wanted = [f"{change(unit.source)} {unit.source}" for unit in source.units]
+    filled = source.fill([UnitTranslation(text=text) for text in wanted])
+    again = Subtitles(filled, format="vtt", cues_per_unit=source.cues_per_unit)
+    assert [unit.source for unit in again.units] == wanted
+    assert len(pysubs2.SSAFile.from_string(filled.decode())) == len(cues)
 
 
 @examples(200)

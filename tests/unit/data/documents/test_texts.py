@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.data.documents.document import UnitTranslation, identity
 from dragoman.data.documents.recognize import open_document
-from dragoman.data.documents.texts.subtitles import cut_text
+from dragoman.data.documents.texts.subtitles import Subtitles, cut_text
 from dragoman.errors import DataError
 
 
@@ -69,6 +69,31 @@ def test_a_pause_or_another_style_ends_a_sentence() -> None:
     assert sources(late, "a.srt") == ["I saw", "the sea"]
     assert sources(srt("I saw", "<i>the sea</i>"), "a.srt") == ["I saw", "the sea"]
     assert sources(srt("<i>I saw</i>", "<i>the sea</i>"), "a.srt") == ["I saw the sea"]
+
+
+def test_a_translation_is_read_as_the_same_units() -> None:
+    content = srt("we saw", "the sea", "New York", "is far").encode()
+    source = Subtitles(content, format="srt")
+    assert [unit.source for unit in source.units] == ["we saw the sea", "New York is far"]
+    assert source.cues_per_unit == (2, 2)
+    filled = source.fill([UnitTranslation(text="Wir sahen Das Meer"), UnitTranslation(text="dort ist es weit")])
+    again = Subtitles(filled, format="srt", cues_per_unit=source.cues_per_unit)
+    assert [unit.source for unit in again.units] == ["Wir sahen Das Meer", "dort ist es weit"]
+    with pytest.raises(DataError, match="has 4 texts of cues, and its source 3"):
+        Subtitles(filled, format="srt", cues_per_unit=(1, 2))
+
+
+def test_a_cut_does_not_make_a_speaker() -> None:
+    content = srt("One, two and three", "and four and five.")
+    filled = fill(content, "a.srt", "Eins - zwei - drei - vier - fünf.")
+    assert [unit.source for unit in open_document(filled.encode(), name="a.srt").units] == [
+        "Eins - zwei - drei - vier - fünf."
+    ]
+
+
+def test_chinese_cues_are_joined_without_spaces() -> None:
+    assert sources(srt("我从来没有\n想过，", "你会来。"), "a.srt") == ["我从来没有想过，你会来。"]
+    assert "\n，" not in fill(srt("We came,", "we saw."), "a.srt", "我们来了，我们看见了。")
 
 
 def test_speakers_of_a_dialog_are_separate() -> None:

@@ -2,9 +2,11 @@
 
 Sources: https://matroska.org/technical/subtitles.html (SubRip), https://www.w3.org/TR/webvtt1/. A sentence that runs
 over several cues is one unit, whose translation is cut at spaces in the proportions of the cues. Lines of a cue are
-joined before translation, and the translation is wrapped again.
+joined before translation, and the translation is wrapped again. The source alone decides which cues are joined; its
+`cues_per_unit` reads a translation as the same units.
 """
 
+import functools
 import html
 import math
 import re
@@ -14,9 +16,10 @@ from typing import Final, Literal, final
 
 from dragoman.data.documents.document import Unit, UnitTranslation
 from dragoman.data.documents.inline_units import InlineUnit, Kind, Piece, split_pieces, text_pieces
-from dragoman.data.documents.span_document import EditedText, SpanText, SpanUnit
+from dragoman.data.documents.span_document import EditedText, SpanText
 from dragoman.data.documents.text_edits import decode_text
 from dragoman.errors import DataError, shorten
+from dragoman.number_words import counted
 
 LINE_LENGTH: Final = 42
 """Characters of a line, as guides for subtitles ask (Netflix Timed Text Style Guide, BBC Subtitle Guidelines: 37)."""
@@ -35,12 +38,15 @@ _TAG = re.compile(r"</?(?P<name>[A-Za-z]+)[^<>\r\n]*>|<\d[\d:.]*>|\{\\[^{}\r\n]*
 _SENTENCE_END = re.compile(r"""[.!?…。！？:♪♫*)\]][\s"'”’»)\]]*\Z""")
 _SPEAKER = re.compile(r"(?:[-–—‐]|>>+)\s*")
 """Start of a line of another speaker."""
-_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff"
+_WITHOUT_SPACE = re.compile(rf"[{_UNSPACED}\u3001-\u3003\u3008-\u3011\uff01-\uff1f]")
+_NOT_FIRST = re.compile(rf"{_SPEAKER.pattern}|[,;:.!?…)\]»”’、。〉》」』】！），：；？]")
+"""What a cue or a line does not begin with: a dash, by which readers tell speakers, and marks that belong to a word."""
 _CLOSING = r"</[^<>\r\n]{0,80}>"
 _OPENING = rf"(?!</)(?:{_TAG.pattern.replace('?P<name>', '?:')})"
 _WORD = rf"(?!{_CLOSING})(?:[{_UNSPACED}]|[^\s<{{{_UNSPACED}]+|[<{{])"
 _WORDS = re.compile(rf"\s*(?:{_OPENING})*+(?:{_WORD})?+(?:{_CLOSING})*+")
-"""Words of a line with the space and the tags around each; a character of Chinese, Japanese or Korean is a word."""
+"""Words of a line with the space and the tags around each; a character of Chinese or Japanese is a word."""
 Format = Literal["srt", "vtt"]
 
 
@@ -58,8 +64,18 @@ class _Cue:
 class Subtitles:
     """SRT or WebVTT file with its sentences as units."""
 
-    def __init__(self, content: bytes, *, format: Format, name: str = "") -> None:  # noqa: A002
-        """Raise DataError if the file has no cues or is not in UTF-8 or UTF-16."""
+    def __init__(
+        self,
+        content: bytes,
+        *,
+        format: Format,  # noqa: A002
+        name: str = "",
+        cues_per_unit: Sequence[int] | None = None,
+    ) -> None:
+        """Raise DataError if the file has no cues or is not in UTF-8 or UTF-16.
+
+        With the `cues_per_unit` of another file, of which this one is a translation, the cues are joined as there.
+        """
         self.format = format
         self._file = decode_text(content, name)
         text = self._file.text
@@ -68,7 +84,13 @@ class Subtitles:
         cues = list(_cues(text))
         if not cues and text.strip() and format == "srt":
             raise DataError(f"{name}: has no cue: no line such as 00:00:01,000 --> 00:00:02,000. Check the file.")
-        self._text = SpanText(text, list(_units(text, cues, format)))
+        escape = _escape if format == "vtt" else _same
+        newline = "\r\n" if "\r\n" in text else "\n"
+        found = _read_cues(text, cues, format)
+        groups = list(_sentences(text, found) if cues_per_unit is None else _grouped(found, cues_per_unit, name))
+        self.cues_per_unit = tuple(map(len, groups))
+        """Number of cues that the sentence of each unit runs over."""
+        self._text = SpanText(text, [_Sentence(group, escape, newline) for group in groups])
 
     @property
     def units(self) -> Sequence[Unit]:
@@ -111,7 +133,7 @@ class _Sentence:
         self._cues, self._escape, self._newline = tuple(cues), escape, newline
         self.start, self.end = cues[0][1].start, cues[-1][1].end
         first = cues[0][1]
-        source = " ".join(one.source for _, one in cues)
+        source = functools.reduce(_join, (one.source for _, one in cues))
         self.unit = Unit(source=source, markup="xml" if first.has_codes else None)
 
     def write(self, translation: str, text: EditedText) -> str:
@@ -157,7 +179,8 @@ def cut_text(text: str, shares: Sequence[int]) -> list[str]:
 
         def cost(stop: int, wanted: float = wanted) -> float:
             bonus = PUNCTUATION_BONUS if words[stop - 1][-1:] in ",;:.!?…–—" else 0
-            return abs(ends[stop] - wanted) - bonus
+            is_bad = _NOT_FIRST.match(words[stop].lstrip()) is not None
+            return abs(ends[stop] - wanted) - bonus + ends[-1] * is_bad
 
         stop = min(possible, key=cost)
         parts.append("".join(words[begin:stop]).strip())
@@ -165,31 +188,51 @@ def cut_text(text: str, shares: Sequence[int]) -> list[str]:
     return [*parts, "".join(words[begin:]).strip()]
 
 
-def _units(text: str, cues: Sequence[_Cue], format: Format) -> Iterator[SpanUnit]:  # noqa: A002
-    decode, escape = (html.unescape, _escape) if format == "vtt" else (_same, _same)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    found = [(cue, split_pieces(list(_pieces(text, cue, decode)))) for cue in cues]
+_Lines = tuple[_Cue, InlineUnit]
+"""Cue and one of its units: a cue of a dialog has several."""
+
+
+def _read_cues(text: str, cues: Sequence[_Cue], format: Format) -> list[tuple[_Cue, list[InlineUnit]]]:  # noqa: A002
+    decode = html.unescape if format == "vtt" else _same
+    return [(cue, split_pieces(list(_pieces(text, cue, decode)))) for cue in cues]
+
+
+def _sentences(text: str, found: Sequence[tuple[_Cue, list[InlineUnit]]]) -> Iterator[list[_Lines]]:
+    """Yield the cues of each sentence."""
     ends = [bool(_SENTENCE_END.search(units[-1].source)) for _, units in found if units]
     is_punctuated = sum(ends) >= MIN_PUNCTUATED * len(ends)
-    sentence: list[tuple[_Cue, InlineUnit]] = []
+    sentence: list[_Lines] = []
     for cue, units in found:
         alone = units[0] if len(units) == 1 and not units[0].has_codes else None
         if sentence and alone and _continues(text, sentence, (cue, alone), is_punctuated=is_punctuated):
             sentence.append((cue, alone))
             continue
         if sentence:
-            yield _Sentence(sentence, escape, newline)
+            yield sentence
         sentence = [(cue, alone)] if alone else []
         if not alone:
-            for one in units:
-                yield _Sentence([(cue, one)], escape, newline)
+            yield from ([(cue, one)] for one in units)
     if sentence:
-        yield _Sentence(sentence, escape, newline)
+        yield sentence
 
 
-def _continues(
-    text: str, sentence: Sequence[tuple[_Cue, InlineUnit]], following: tuple[_Cue, InlineUnit], *, is_punctuated: bool
-) -> bool:
+def _grouped(
+    found: Sequence[tuple[_Cue, list[InlineUnit]]], cues_per_unit: Sequence[int], name: str
+) -> Iterator[list[_Lines]]:
+    """Yield the cues of each sentence of another file."""
+    flat = [(cue, one) for cue, units in found for one in units]
+    if len(flat) != sum(cues_per_unit):
+        raise DataError(
+            f"{name}: has {counted(len(flat), 'texts')} of cues, and its source {sum(cues_per_unit):,}. Give the "
+            "translation of the same file."
+        )
+    place = 0
+    for count in cues_per_unit:
+        yield flat[place : place + count]
+        place += count
+
+
+def _continues(text: str, sentence: Sequence[_Lines], following: _Lines, *, is_punctuated: bool) -> bool:
     """Return whether a cue continues the sentence of the cues before."""
     (before, first), (cue, unit) = sentence[-1], following
     if len(sentence) >= MAX_CUES or _SENTENCE_END.search(first.source) or not -1 <= cue.begin - before.end <= MAX_PAUSE:
@@ -206,7 +249,8 @@ def _pieces(text: str, cue: _Cue, decode: Callable[[str], str]) -> Iterator[Piec
     for number, ((start, end), speaker) in enumerate(zip(cue.lines, speakers, strict=True)):
         if number:
             kind: Kind = "break" if speaker else "text"
-            yield Piece(kind, cue.lines[number - 1][1], start, text=" ")
+            last = cue.lines[number - 1]
+            yield Piece(kind, last[1], start, text=_space(text[slice(*last)].rstrip(), text[start:end].lstrip()))
         place = start
         if speaker:
             place += speaker.end()
@@ -223,6 +267,15 @@ def _pieces(text: str, cue: _Cue, decode: Callable[[str], str]) -> Iterator[Piec
 def _tag_piece(tag: re.Match[str]) -> Piece:
     kind: Kind = "void" if not tag["name"] else "close" if tag[0].startswith("</") else "open"
     return Piece(kind, tag.start(), tag.end(), name=(tag["name"] or "").lower())
+
+
+def _join(first: str, second: str) -> str:
+    """Return two texts as one, with a space between them unless they are Chinese or Japanese."""
+    return f"{first}{_space(first, second)}{second}"
+
+
+def _space(first: str, second: str) -> str:
+    return "" if _WITHOUT_SPACE.match(first[-1:]) and _WITHOUT_SPACE.match(second[:1]) else " "
 
 
 def _escape(text: str) -> str:
