@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.decoding import DecodingConfig, Hypothesis, OutputStart
 from dragoman.decoding.constraints import Phrase, PhraseAutomaton
+from dragoman.decoding.constraints.phrase_automaton import BOUNDARY, HYPHEN, INSIDE
 from tests.fake_models import PrefixModel, Sources
 from tests.properties.test_beam_search import assert_same, every_output, networks
 from tests.property_settings import examples
@@ -36,14 +37,19 @@ def build(drawn: list[Drawn]) -> list[Phrase]:
 
 
 def boundaries(words: int) -> st.SearchStrategy[np.ndarray]:
-    return st.lists(st.booleans(), min_size=words, max_size=words).map(lambda own: np.array([False] * FIRST + own))
+    kinds = st.sampled_from([INSIDE, HYPHEN, BOUNDARY])
+    return st.lists(kinds, min_size=words, max_size=words).map(lambda own: np.array([INSIDE] * FIRST + own))
 
 
 def counts(output: tuple[int, ...], phrase: Phrase, ends: np.ndarray) -> int:
-    """Count, by definition, the places where a form ends, before a boundary if it is of whole words."""
+    """Count, by definition, the places where a form ends, before a boundary if it is of whole words.
+
+    A hyphen is a boundary for phrases that may not appear, or not twice.
+    """
+    over = (HYPHEN, BOUNDARY) if phrase.kind in ("once", "forbidden") else (BOUNDARY,)
     return sum(
         any(output[max(0, place - len(form)) : place] == form for form in phrase.forms)
-        and (not phrase.whole_words or place == len(output) or bool(ends[output[place]]))
+        and (not phrase.whole_words or place == len(output) or ends[output[place]] in over)
         for place in range(1, len(output) + 1)
     )
 
@@ -95,7 +101,7 @@ def test_the_automaton_counts_phrases_as_defined(drawn, ends, output):
 )
 def test_required_phrases_appear_with_any_beam(network, forms, beam, whole_words):
     # Every token ends a word, so that a phrase never hinders another.
-    ends = np.array([False] * FIRST + [True] * 6)
+    ends = np.array([INSIDE] * FIRST + [BOUNDARY] * 6)
     automaton = PhraseAutomaton([Phrase((tuple(one),), whole_words=whole_words) for one in forms], ends)
     [found] = run(network, [[4, 5]], [automaton], automaton.total + 4, beam_size=beam)
     assert not automaton.unmet(found[0].tokens)
@@ -171,7 +177,7 @@ def test_a_bonus_ranks_as_defined(network, drawn, ends, bonus):
 
 
 def test_invalid_phrases_are_refused():
-    ends = np.ones(6, dtype=bool)
+    ends = np.full(6, BOUNDARY)
     with pytest.raises(ValueError, match="bonus"):
         PhraseAutomaton([Phrase(((4,),), bonus=1.0)], ends)
     with pytest.raises(ValueError, match="bonus"):

@@ -151,8 +151,8 @@ class ConstrainedBeams(RowBatch):
         automata = [self._automaton(row) for row in rows]
         others = np.array([[*map(one.other_tokens, self.states[row])] for row, one in zip(rows, automata, strict=True)])
         others = others.repeat(tokens.shape[1] // others.shape[1], axis=1)
-        at_boundary = np.array([one.boundaries[own] for one, own in zip(automata, tokens, strict=True)])
-        return np.where(at_boundary[..., None], others[:, :, 1], others[:, :, 0])
+        kinds = np.array([one.boundaries[own] for one, own in zip(automata, tokens, strict=True)])
+        return np.take_along_axis(others, kinds[..., None, None], axis=2)[:, :, 0]
 
     def _automaton(self, row: int) -> PhraseAutomaton:
         automaton = self.automata[row]

@@ -9,13 +9,15 @@ from typing import Literal, NamedTuple, final
 
 import numpy as np
 
-from dragoman.array_types import Bool
+from dragoman.array_types import Int
 from dragoman.models.special_symbols import EOS
 
 PhraseKind = Literal["required", "once", "forbidden", "preferred"]
 """A phrase appears at least once, exactly once, never, or rather than not."""
 MAX_PHRASES = 62
 """Phrases of an output: each is a bit of an integer of 64 bits."""
+INSIDE, HYPHEN, BOUNDARY = 0, 1, 2
+"""What a token means for the word before it: it continues the word, joins another one to it, or the word is over."""
 _ROOT = 0
 _REQUIRED: tuple[PhraseKind, ...] = ("required", "once")
 
@@ -29,7 +31,10 @@ class Phrase:
     name: str = ""
     """Words that a message shows."""
     whole_words: bool = True
-    """Whether a form counts only before a token that begins a word, a punctuation mark, or the end."""
+    """Whether a form counts only before a token that begins a word, a punctuation mark, or the end.
+
+    Before a hyphen, `Jacke-` of `Jacke-Hose`, it counts where it may not appear, or not twice, and nowhere else.
+    """
     bonus: float = 0.0
     """Log-probability that a preferred phrase is worth: an output without it ranks as if it were this much lower."""
 
@@ -65,8 +70,11 @@ IMPOSSIBLE = Standing(-1.0, 0.0)
 class PhraseAutomaton:
     """Automaton of the phrases of one output. Phrases may overlap in an output, and share tokens."""
 
-    def __init__(self, phrases: Sequence[Phrase], boundaries: Bool[np.ndarray, " vocabulary"]) -> None:
-        """`boundaries` are the tokens before which a word is over. Raises ValueError on invalid phrases."""
+    def __init__(self, phrases: Sequence[Phrase], boundaries: Int[np.ndarray, " vocabulary"]) -> None:
+        """`boundaries` says of each token whether it is `INSIDE` a word, a `HYPHEN` or a `BOUNDARY`.
+
+        Raises ValueError on invalid phrases.
+        """
         if len(phrases) > MAX_PHRASES:
             raise ValueError(f"there are {len(phrases)} phrases, and an output can have {MAX_PHRASES}")
         if any(one.bonus and one.kind != "preferred" for one in phrases) or any(one.bonus < 0 for one in phrases):
@@ -80,6 +88,8 @@ class PhraseAutomaton:
         self.required, self._once, self._forbidden, self._preferred = (
             self._bits(kinds) for kinds in (_REQUIRED, ("once",), ("forbidden",), ("preferred",))
         )
+        self._counted = (0, self._once | self._forbidden, self.required | self._forbidden | self._preferred)
+        """Phrases of whole words that count before a token that is `INSIDE` a word, a `HYPHEN` or a `BOUNDARY`."""
         self.alphabet = np.array(sorted({EOS, *(token for one in phrases for form in one.forms for token in form)}))
         """Tokens of the forms, and the end symbol. `other_tokens` has what other tokens mean."""
         self._children: list[dict[int, int]] = [{}]
@@ -95,7 +105,7 @@ class PhraseAutomaton:
         self._link()
         self._after: dict[tuple[PhraseState, int], PhraseState | None] = {}
         self._standings: dict[PhraseState | None, Standing] = {None: IMPOSSIBLE}
-        self._others: dict[PhraseState, tuple[Standing, Standing]] = {}
+        self._others: dict[PhraseState, tuple[Standing, ...]] = {}
         self._extra: dict[PhraseState, tuple[tuple[int, float, float], ...]] = {}
         self._next: dict[PhraseState, tuple[int, ...]] = {}
 
@@ -130,13 +140,13 @@ class PhraseAutomaton:
             self._standings[state] = Standing(self._bank(state) + met / 64, self._cost(state))
         return self._standings[state]
 
-    def other_tokens(self, state: PhraseState) -> tuple[Standing, Standing]:
-        """Return the standings after a token outside of the alphabet: within a word, and at the boundary of one."""
+    def other_tokens(self, state: PhraseState) -> tuple[Standing, ...]:
+        """Return the standings after a token outside of the alphabet: `INSIDE` a word, a `HYPHEN`, a `BOUNDARY`."""
         if state not in self._others:
-            ended = self._ends[state.node][1]
-            is_broken = ended & (self._forbidden | (self._once & state.met))
-            boundary = None if is_broken else PhraseState(_ROOT, state.met | ended)
-            self._others[state] = self.standing(PhraseState(_ROOT, state.met)), self.standing(boundary)
+            ended = [self._ends[state.node][1] & counted for counted in self._counted]
+            broken = self._forbidden | (self._once & state.met)
+            after = (None if one & broken else PhraseState(_ROOT, state.met | one) for one in ended)
+            self._others[state] = tuple(map(self.standing, after))
         return self._others[state]
 
     def extra_choices(self, state: PhraseState) -> tuple[tuple[int, float, float], ...]:
@@ -214,7 +224,7 @@ class PhraseAutomaton:
 
     def _ended(self, node: int, token: int) -> int:
         """Return the phrases that end before a token."""
-        return self._ends[node][1] if token == EOS or self.boundaries[token] else 0
+        return self._ends[node][1] & self._counted[BOUNDARY if token == EOS else self.boundaries[token]]
 
     def _follow(self, node: int, token: int) -> int:
         """Return the longest beginning of a form that the tokens of a node and another one end with."""

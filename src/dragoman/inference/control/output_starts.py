@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from dragoman.array_types import Bool
+from dragoman.array_types import Int
 from dragoman.data.tokenizers import Direction, LanguageTokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import OutputStart
@@ -67,7 +67,7 @@ class OutputStarts:
         return OutputStart(forced=tuple(forced), constraints=automaton)
 
     @cached_property
-    def _boundaries(self) -> Bool[np.ndarray, " vocabulary"]:
+    def _boundaries(self) -> Int[np.ndarray, " vocabulary"]:
         return word_boundaries(self._tokenizer)
 
 

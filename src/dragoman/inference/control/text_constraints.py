@@ -8,10 +8,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dragoman.array_types import Bool
+from dragoman.array_types import Int
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import SPACE
 from dragoman.decoding.constraints import Phrase, PhraseAutomaton, PhraseKind
+from dragoman.decoding.constraints.phrase_automaton import BOUNDARY, HYPHEN, INSIDE
 from dragoman.errors import ConfigError, DataError
 from dragoman.models.special_symbols import UNK
 from dragoman.number_words import counted
@@ -24,10 +25,12 @@ PREFERRED_BONUS = 4.0
 """Bonus of preferred words, natural logarithm."""
 MAX_BONUS = 1000.0
 """Largest bonus: more than the negative log-probability of a translation."""
-_BOUNDARIES: WeakKeyDictionary[LanguageTokenizer, Bool[np.ndarray, " vocabulary"]] = WeakKeyDictionary()
+_BOUNDARIES: WeakKeyDictionary[LanguageTokenizer, Int[np.ndarray, " vocabulary"]] = WeakKeyDictionary()
 """Word boundaries of tokenizers, which take milliseconds to find."""
 _WORD_ENDS = frozenset("ZPSC")
 """Unicode categories of characters that do not continue a word."""
+_HYPHENS = "-_\u2010\u2011"
+"""Characters that join two words to one."""
 
 
 @final
@@ -36,7 +39,8 @@ class Constraint:
     """Words that must appear in a translation, once or more, or may not.
 
     One of several forms suffices, such as inflections; of forbidden words, none may appear. A form counts where it is
-    not the beginning of a longer word, unless `whole_words` is False. Preferred words need not appear: a translation
+    not the beginning of a longer word, unless `whole_words` is False; a compound with a hyphen is a longer word, except
+    for forbidden words. Preferred words need not appear: a translation
     without them ranks as if its log-probability were lower by the `bonus` (natural logarithm).
     """
 
@@ -72,7 +76,7 @@ TextConstraints = Sequence[Constraint] | Sequence[Sequence[Constraint]]
 def build_automaton(
     tokenizer: LanguageTokenizer,
     constraints: Sequence[Constraint],
-    boundaries: Bool[np.ndarray, " vocabulary"],
+    boundaries: Int[np.ndarray, " vocabulary"],
     *,
     text: str,
 ) -> PhraseAutomaton | None:
@@ -118,16 +122,23 @@ def _encode(tokenizer: LanguageTokenizer, constraint: Constraint, *, text: str) 
     return tuple(map(tuple, encoded))
 
 
-def word_boundaries(tokenizer: LanguageTokenizer) -> Bool[np.ndarray, " vocabulary"]:
-    """Return the tokens before which a word is over: they begin with a space or a punctuation mark."""
+def word_boundaries(tokenizer: LanguageTokenizer) -> Int[np.ndarray, " vocabulary"]:
+    """Return of each token whether a word is over before it: it begins with a space or a punctuation mark."""
     if tokenizer not in _BOUNDARIES:
         _BOUNDARIES[tokenizer] = _find_boundaries(tokenizer)
     return _BOUNDARIES[tokenizer]
 
 
-def _find_boundaries(tokenizer: LanguageTokenizer) -> Bool[np.ndarray, " vocabulary"]:
+def _find_boundaries(tokenizer: LanguageTokenizer) -> Int[np.ndarray, " vocabulary"]:
     names = tokenizer.ids_to_tokens(range(len(tokenizer)))
     starts = [name[:1] for name in names]
     for byte, index in enumerate(tokenizer.byte_ids):
         starts[index] = chr(byte) if byte < 128 else "a"  # a part of a letter, or of a mark of another script
-    return np.array([start == SPACE or unicodedata.category(start or "a")[0] in _WORD_ENDS for start in starts])
+    return np.array([*map(_boundary, starts)])
+
+
+def _boundary(start: str) -> int:
+    """Return what a token that begins with this character means for the word before it."""
+    if start and start in _HYPHENS:
+        return HYPHEN
+    return BOUNDARY if start == SPACE or unicodedata.category(start or "a")[0] in _WORD_ENDS else INSIDE

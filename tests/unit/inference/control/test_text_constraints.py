@@ -9,9 +9,13 @@ import pytest
 
 from dragoman import Constraint, load
 from dragoman.data.shortlist import Shortlist
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer
+from dragoman.data.tokenizers.normalization import SPACE
+from dragoman.decoding.constraints.phrase_automaton import BOUNDARY, HYPHEN, INSIDE
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import Translation, TranslationWarning, Translator
 from dragoman.inference.control.prepared_text import PreparedText
+from dragoman.inference.control.text_constraints import word_boundaries
 from dragoman.inference.translation_result import EMPTY
 from dragoman.models.special_symbols import EOS
 from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
@@ -193,3 +197,11 @@ def test_steps_are_undone_in_reverse_order():
     assert text.text == "cc"
     assert [one.forms for one in text.constraints("c")] == ["x", "c"]
     assert text.restore(replace(EMPTY, text="c")).text == "a"
+
+
+def test_hyphens_are_no_word_boundaries():
+    side = Tokenizer.train(lambda: [("a", "Jacke-Hose, ein Mantel")], CharacterConfig()).target
+    ends = dict(zip(side.ids_to_tokens(range(len(side))), word_boundaries(side).tolist(), strict=True))
+    assert ends["-"] == HYPHEN
+    assert ends[","] == ends[SPACE] == BOUNDARY
+    assert ends["e"] == INSIDE
