@@ -1,8 +1,9 @@
 """Recognition of placeholders: parts of a text that a translation has to repeat byte for byte.
 
-The syntaxes are those of C and Python `printf`, Objective-C, Qt, `strftime`, Python and .NET format strings, ICU and
-Fluent arguments, Ruby, shell, Drupal and template languages, and, besides them, tags, entities, escapes, URLs, e-mail
-addresses, code spans, paths and options of commands. What may be prose is none: `100 % sure`, `50% of it`, `{alone`.
+The syntaxes are those of C, Java, PHP and Python `printf`, Objective-C, Qt, Lisp, `strftime`, Python, .NET and Rust
+format strings, ICU and Fluent arguments, Ruby, shell, Laravel, Drupal, Symfony, MediaWiki, vue-i18n and template
+languages, and, besides them, tags, entities, escapes, URLs, e-mail addresses, code spans, identifiers, paths, options
+of commands, keyboard shortcuts and emoji. What may be prose is none: `100 % sure`, `50% of it`, `{alone`, `$5`.
 """
 
 import re
@@ -24,8 +25,10 @@ PlaceholderKind = Literal[
     "path",
     "escape",
     "option",
+    "key",
+    "emoji",
 ]
-"""Kind of a placeholder. `template` is `{{x}}`, `${x}`, `#{x}` and the like, `variable` is `$x`, `@x` and `%PATH%`."""
+"""Kind of a placeholder. `template` is `{{x}}`, `${x}`, `#{x}` and the like, `variable` is `$x`, `:x` and `%PATH%`."""
 KINDS: Final[tuple[PlaceholderKind, ...]] = get_args(PlaceholderKind)
 MARKUP_KINDS: Final = frozenset({"tag", "entity"})
 """Kinds that belong to the markup of a text where it has any."""
@@ -34,24 +37,33 @@ _OPENED: Final = {")": "(", "]": "[", "}": "{"}
 _FINAL: Final = ".,;:!?'’»”"
 _PRINTF: Final = r"""
     %%
-  | %\#@\w++@                                                        # variable of a stringsdict
+  | %(?:\d{1,2}+\$)?+\#@\w++@                                        # variable of a stringsdict
   | (?<!\d)%
-    (?:\d{1,2}+\$|\([^()\s%]{1,100}\))?+                             # position or name
-    [-+\#0']*+(?:\*|\d{1,3}+)?+(?:\.(?:\*|\d{1,3})?)?+               # flags, width, precision; no space: `50 % of`
-    (?:hh?|ll?|I64|[qLjzt])?+
-    (?:[dsf@](?![A-Za-z]{4})|[iouxXeEgGaAcCrSpn](?![A-Za-z]))        # a unit may follow: `%dpx`
+    (?:\d{1,2}+\$|\([^()%\n]{1,60}\)|\([^()\s%]{1,100}\))?+          # position or name
+    [-+\#0',]*+(?:\*(?:\d{1,2}+\$)?+|\d{1,3}+)?+(?:\.(?:\*|\d{1,3})?)?+   # flags, width, precision; no space: `50 % of`
+    (?:(?:hh?|ll?|I64|[qLjzt])?+
+       (?:[dsf@](?![A-Za-z]{4})|[iouxXeEgGaAcCrSpnO](?![A-Za-z]))          # a unit may follow: `%dpx`
+      |[tT][A-Za-z](?![A-Za-z]))                                           # Java
   | (?<=\d)%[ds](?![A-Za-z])
   | %\d{1,2}+\$[a-zA-Z@]
+  | (?<![\w%)}])(?<![\w%)}][ \u00a0])%[ ]\d*+[df](?![\w'’])          # space as flag
   | %\([^()\s%]{1,100}\)[-+\#0]*+\d*+(?:\.\d++)?+[a-zA-Z]
   | (?<![\d%])%L?[1-9]\d?+(?![\w$%])                                 # Qt
   | (?<![\d%])%[-_^\#]?[YymdBbHIMSpAjZUWwFTRD](?![A-Za-z])           # strftime
+  | (?<![\w~/])~\d{0,3}[aAsSdDfF%](?!\w)                             # Lisp
 """
 _BRACE: Final = r"""
     \{(?:[ ]?[$\w][\w.\-]*+(?:\[[^\[\]{}\n]{1,60}\])*+(?:\.\w++)*+[ ]?)?+
-      (?:![rsa])?(?::(?:%[^{}\n]{1,60}|(?:[^{}\s]|\{\w*\}){0,60}))?\}      # Python, .NET, simple ICU arguments
+      (?:![rsa])?(?::(?:%[^{}\n]{1,60}|[ ][<>^+\-][^{}\s]{0,20}|(?:[^{}\s]|\{\w*\}){0,60}))?\}   # Python, .NET, ICU
+  | \{\w{1,60}:[yMdHhmsftTzKg/:.,\-'\ ]{1,60}\}                              # .NET date formats, which have spaces
+  | \{\d{1,3}:[^{}\n]{1,60}\}
+  | \{\$?\w[\w.\->]{0,60}\|[^{}\n]{1,100}\}                                  # filters of Smarty and Twig
+  | \{[\#/@^>~]\w[^{}\n]{0,100}\}                                          # blocks of Svelte and Dust
   | \{\s*+\w++\s*+,\s*+(?:number|date|time|spellout|ordinal|duration|list)\s*+(?:,[^{}]{0,200})?\}
+  | \{\s*+\w++\s*+,\s*+choice\s*+,(?:[^{}]|\{[^{}]{0,100}\}){0,500}\}          # Java
   | \{-?\d{1,3},-?\d{1,3}(?::[^{}\n]{0,60})?\}                             # .NET alignment
   | \{\s*+(?:-[a-z][\w-]*+|[A-Z]++\([^{}()\n]{0,200}\))\s*+\}                # Fluent terms and functions
+  | [{\[]\d{1,6},(?:\d{1,6}|\*|Inf)[}\]]                                   # intervals of Laravel
 """
 _TEMPLATE: Final = r"""
     \{\{\{[^{}\n]{1,200}\}\}\}
@@ -59,32 +71,63 @@ _TEMPLATE: Final = r"""
   | \{%[^{}\n]{1,200}%\}
   | [$\#%@]\{[^{}\n]{1,200}\}
   | \$t\([^()\n]{1,100}\)
+  | \$\([A-Za-z_][\w.\-]{0,60}\)                                           # make, NSIS, MSBuild
+  | \\\([A-Za-z_][\w.]{0,60}\)                                             # Swift
+  | (?<!\d)%[-+\#0]*+\d*+<PRI[a-zA-Z]\w{1,10}>                                # gettext
+  | (?<!\d)%<[A-Za-z_]\w{0,60}>[-+\#0]*+\d*+(?:\.\d++)?+[a-zA-Z](?![A-Za-z])   # Ruby
+  | <%[^<>\n]{1,200}%>|<\?[^<>\n]{1,200}\?>|\[%[^\[\]\n]{1,200}%\]
+  | \[\[[^\[\]\n]{1,100}\]\]
+  | \*\|[\w:.]{1,60}\|\*
 """
 _VARIABLE: Final = r"""
     (?<![\w$])\$[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)*+\$?+
+  | (?<![\w$])\$[1-9](?![\w$]|[.,]\d)                                      # MediaWiki
   | (?<![\w@.])@[A-Za-z_]\w*+
-  | (?<!\w)%[A-Z][A-Z0-9_]{2,60}%(?!\w)
+  | (?<![\w@])@(?:\.\w{1,30})?:(?:\([^()\n]{1,100}\)|\{[^{}\n]{1,100}\}|\w++(?:[.\-]\w++)*+)   # vue-i18n
+  | (?<!\w)%(?!(?:ll|hh)[a-z]%)[A-Za-z_][\w.]{2,60}%(?!\w)
+  | (?<![\w%])%(?!ig(?:e[mnrs]?)?\b)[a-z](?:(?<=[dsf])[a-z_]{4}|(?<![dsf])[a-z_]{3})\w{0,60}(?![\w%(])   # Drupal
+  | (?<![^\s(\["'“])![a-z_]\w{1,60}
+  | (?<![^\s(\["'“«„‘>=/|-]):[A-Za-z_]\w*+(?::{1,2}[A-Za-z_]\w*+)*+(?![\w:])                          # Laravel, Rails
   | (?<!\w)__[A-Za-z]\w{0,60}?__(?!\w)
+  | %%\w{2,60}%%|\#\#\w{2,60}\#\#
 """
 _ATTRIBUTE: Final = r"""\s++[A-Za-z_:@][\w:.@-]*+(?:\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=`]++))?+"""
+_EXTENSIONS: Final = (
+    "txt|md|rst|json|ya?ml|toml|xml|html?|css|js|ts|py|cpp|java|rb|php|sh|bat|exe|dll|so|zip|tar|t?gz|bz2|xz|7z|rar|iso|img|"
+    "pdf|docx?|xlsx?|pptx?|od[tsp]|csv|tsv|png|jpe?g|gif|svg|webp|mp[34]|wav|ogg|flac|avi|mkv|mov|ini|cfg|conf|log|db|"
+    "sql|po|pot|mo|xliff|lock|bak|tmp|deb|rpm|apk|dmg|jar|pem|crt|key"
+)
+"""Extensions of names of files; others may be words after a full stop."""
+_MODIFIERS: Final = "Ctrl|Control|Alt|AltGr|Shift|Cmd|Command|Option|Super|Win|Meta|Strg"
+_EMOJI: Final = "\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+"""Symbols and pictures, which vocabularies lack."""
 _SYNTAX: Final[dict[PlaceholderKind, str]] = {
-    "code": r"``[^`\n]++``|`[^`\n]++`",
+    "code": r"""``[^\n]+?``(?!`)|`[^`\n]++`
+      | (?<![\w@$%{\[\\.])[A-Za-z][A-Za-z0-9]*+(?:_[A-Za-z0-9]++)++(?![\w@])(?:\(\))?+
+      | (?<![\w@$%:{\[\\.])[A-Za-z_]\w*+(?:\.\w++)*+\(\)""",
     "url": r"\b(?:https?|ftps?|sftp|file|wss?|ssh|git)://[^\s<>\"`]++|\bmailto:[^\s<>\"`]++|\bwww\.[^\s<>\"`]++",
     "email": r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++",
-    "tag": rf"</[A-Za-z][\w:.-]*+\s*+>|<[A-Za-z][\w:.-]*+(?:{_ATTRIBUTE})*+\s*+/?>",
+    "tag": rf"""</[A-Za-z][\w:.-]*+\s*+>|<[A-Za-z][\w:.-]*+(?:{_ATTRIBUTE})*+\s*+/?>|</?\d{{1,2}}\s*+/?>
+      | <!--[^<>]{{0,500}}-->|<!\[CDATA\[|\]\]>""",
     "template": _TEMPLATE,
     "brace": _BRACE,
     "variable": _VARIABLE,
     "printf": _PRINTF,
-    "entity": r"&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});",
-    "path": r"""
-        (?<!\w)[A-Za-z]:\\[^\s<>:"|?*]*+
-      | (?<![\w/.>)}\]<%$~])(?:(?:~|\.{1,2})/[\w.+@~/-]*+
+    "entity": r"&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31}|[A-Za-z][\w.\-]{0,60}\w);",
+    "path": rf"""
+        (?<!\w)[A-Za-z]:(?:\\[^\s<>:"|?*]*+|/(?=\w)[^\s<>:"|?*]*+)
+      | (?<![\w\\])\\\\[\w.$-]++\\[^\s<>:"|?*]*+
+      | (?<![\w/.>)}}\]<%$~])(?:(?:~|\.{{1,2}})/[\w.+@~/-]*+
           |/(?:usr|etc|home|var|tmp|dev|opt|s?bin|lib|proc|sys|mnt|media|boot|root|run|srv)\b[\w.+@~/-]*+
           |/[\w.+@~-]++/[\w.+@~/-]*+)
+      | (?<![\w/.@%$-])(?:[\w*-]{{1,60}}/){{0,10}}[\w*-]{{1,60}}(?:\.[\w*-]{{1,30}}){{0,3}}\.(?:{_EXTENSIONS})(?![\w/-])
     """,
-    "escape": r"""\\(?:[nrt"'\\]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})""",
-    "option": r"""(?<![\w-])--[A-Za-z][A-Za-z0-9-]*+(?:=[^\s,;:.!?)\]}'"]++)?+""",
+    "escape": r"""\\(?:[nrt"'\\]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|(?<!')'[{}]+'(?!')""",
+    "option": r"""(?<![\w-])--[A-Za-z][A-Za-z0-9-]*+(?:=[^\s,;:.!?)\]}'"]++)?+|(?<![^\s(\["'`])-[A-Za-z](?![\w-])""",
+    "key": rf"(?<!\w)(?:{_MODIFIERS})(?:[ ]?\+[ ]?(?:{_MODIFIERS}))*+[ ]?\+[ ]?(?:\w{{1,10}}|[^\s\w])(?!\w)"
+    r"|(?<![\w.])F(?:[1-9]|1\d|2[0-4])(?!\w|\.\w)"
+    r"|[\u2318\u2325\u2303\u21e7\u21ea]++\w?(?!\w)",
+    "emoji": rf"(?<![^\s(\[\"'“>/:-]):[+\-\w]{{2,40}}:(?!\w)|[{_EMOJI}][{_EMOJI}\ufe0e\ufe0f\u200d\u20e3]*+",
 }
 
 
@@ -107,8 +150,11 @@ def find_placeholders(text: str, *, markup: bool = False) -> list[Placeholder]:
 
 
 def _find(text: str, *, markup: bool) -> Iterator[Placeholder]:
+    has_first = re.search(r"\$1(?!\d|[.,]\d)", text) is not None
     for found in _pattern().finditer(text):
         kind = next(kind for kind in KINDS if found.lastgroup == kind)
+        if kind == "variable" and found.group()[1:].isdigit() and not has_first:
+            continue  # a price
         start, end = found.start(), found.end()
         if kind in ("url", "path"):
             end = start + len(_without_punctuation(found.group()))

@@ -24,8 +24,10 @@ _APART: Final = _OPENING | {">"}
 """Marks that a model reads apart from the word after them."""
 _OUTSIDE: Final[frozenset[PlaceholderKind]] = frozenset({"tag", "entity", "escape"})
 """Kinds that are left outside of the translated text at its ends."""
-_ORDERED = re.compile(r"%(?!\d+\$|L?\d\d?$|\(|%|[\w#]+[@%])[^%]*|\{(?:[:!][^}]*)?\}|<.*>", re.DOTALL)
-"""Placeholders that get their values by their order, and tags."""
+_ORDERED = re.compile(r"%(?!\d+\$|L?\d\d?$|\(|%|[\w#]+[@%])[^%]*|\{(?:[:!][^}]*)?\}", re.DOTALL)
+"""Placeholders that get their values by their order."""
+_ALONE = re.compile(r"<(?!bpt|ept|sc|ec|bx|ex)[^>]*/>|<(?:br|hr|img|wbr|input)\b.*>|<!--.*", re.DOTALL | re.IGNORECASE)
+"""Tags without a partner, which may change places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,9 @@ def restore_placeholders(
     first of repeated ones are removed.
     """
     slots = protected.slots
+    translation = _separate(translation, written)
+    for start, end in reversed(find_invented(protected.text, translation, written)):
+        translation = translation[:start].rstrip() + translation[end:]
     moved: list[str] = []
     places = [find_stand_in(translation, word) for word in written]
     kept: list[tuple[int, int, int]] = []
@@ -137,8 +142,14 @@ def restore_placeholders(
     return RestoredText(protected.start + text + protected.end, tuple(dict.fromkeys(moved)))
 
 
-def are_in_place(slots: Sequence[Slot], translation: str, *, written: Sequence[str]) -> bool:
-    """Return whether a translation has each stand-in once, and ordered ones in their order."""
+def are_in_place(slots: Sequence[Slot], source: str, translation: str, *, written: Sequence[str]) -> bool:
+    """Return whether a translation has each stand-in once, ordered ones in their order, and no word like them.
+
+    `source` is the text with the stand-ins.
+    """
+    translation = _separate(translation, written)
+    if find_invented(source, translation, written):
+        return False
     places = [find_stand_in(translation, word) for word in written]
     if any(len(found) != 1 for found in places):
         return False
@@ -152,20 +163,72 @@ class _Cluster:
     end: int
     found: tuple[Placeholder, ...]
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The placeholders."""
+        return tuple(one.text for one in self.found)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it has placeholders that get their values by their order, or tags whose partners are elsewhere."""
+        if any(one.kind in ("printf", "brace") and _ORDERED.fullmatch(one.text) for one in self.found):
+            return True
+        tags = [one.text for one in self.found if one.kind == "tag" and not _ALONE.fullmatch(one.text)]
+        closed = [tag.startswith("</") for tag in tags]
+        return bool(tags) and not (closed == [False, True] and _name_of_tag(tags[0]) == _name_of_tag(tags[1]))
+
 
 def _cluster(text: str, found: Sequence[Placeholder], *, markup: bool) -> list[_Cluster]:
     """Return the placeholders with what belongs to them, in order."""
-    clusters: list[_Cluster] = []
-    for one in found:
-        if clusters and _touches(text[clusters[-1].end : one.start], clusters[-1].found[-1], one):
-            clusters[-1] = _Cluster(clusters[-1].start, one.end, (*clusters[-1].found, one))
-        else:
-            clusters.append(_Cluster(one.start, one.end, (one,)))
+    clusters = [_Cluster(one.start, one.end, (one,)) for one in found]
+    clusters = _join_touching(text, clusters, tags=False)
+    clusters = _join_touching(text, _join_elements(clusters), tags=True)
     bounds = [0, *(place for one in clusters for place in (one.start, one.end)), len(text)]
     return [
         _widen(text, one, low=bounds[2 * number], high=bounds[2 * number + 3], markup=markup)
         for number, one in enumerate(clusters)
     ]
+
+
+def _join_elements(clusters: Sequence[_Cluster]) -> list[_Cluster]:
+    """Return the clusters, with those that are all that an element has joined with its tags: `<ph>%s</ph>`."""
+    joined: list[_Cluster] = []
+    for one in clusters:
+        joined.append(one)
+        if len(joined) < 3:
+            continue
+        start, inner, end = joined[-3:]
+        tags = [text for cluster in (start, end) for text in cluster.texts]
+        if (
+            start.end == inner.start
+            and inner.end == end.start
+            and len(tags) == 2
+            and _name_of_tag(tags[0]) == _name_of_tag(tags[1])
+            and [tag.startswith("</") for tag in tags] == [False, True]
+        ):
+            joined[-3:] = [_Cluster(start.start, end.end, (*start.found, *inner.found, *end.found))]
+    return joined
+
+
+def _name_of_tag(text: str) -> str | None:
+    found = re.match(r"</?([\w:.-]+)", text)
+    return None if found is None else found[1]
+
+
+def _join_touching(text: str, clusters: Sequence[_Cluster], *, tags: bool) -> list[_Cluster]:
+    """Return the clusters, with those that stay together joined: tags, or what is no tag."""
+    joined: list[_Cluster] = []
+    for one in clusters:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and (one.found[0].kind == "tag") == tags
+            and _touches(text[last.end : one.start], last.found[-1], one.found[0])
+        ):
+            joined[-1] = _Cluster(last.start, one.end, (*last.found, *one.found))
+        else:
+            joined.append(one)
+    return joined
 
 
 def _touches(gap: str, first: Placeholder, second: Placeholder) -> bool:
@@ -242,10 +305,8 @@ def _has_letters(text: str, clusters: Sequence[_Cluster], *, markup: bool) -> bo
 
 
 def _slot(text: str, cluster: _Cluster, stand_in: str) -> Slot:
-    texts = tuple(one.text for one in cluster.found)
-    ordered = any(_ORDERED.fullmatch(one.text) for one in cluster.found if one.kind in ("printf", "brace", "tag"))
     before, after = text[: cluster.start][-1:], text[cluster.end :][:1]
-    return Slot(stand_in, text[cluster.start : cluster.end], texts, before, after, ordered)
+    return Slot(stand_in, text[cluster.start : cluster.end], cluster.texts, before, after, cluster.is_ordered)
 
 
 def find_stand_in(text: str, word: str) -> list[tuple[int, int]]:
@@ -256,6 +317,36 @@ def find_stand_in(text: str, word: str) -> list[tuple[int, int]]:
     if word[-1:].isalnum():
         pattern = rf"{pattern}(?!\w)"
     return [found.span() for found in re.finditer(pattern, text)]
+
+
+def find_invented(source: str, translation: str, written: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the places of words that resemble stand-ins, but are neither stand-ins nor in the source.
+
+    They are reserved symbols that stand for nothing, and, where stand-ins are numbers, words with a number of four
+    different digits or more that no number of the source has.
+    """
+    digits = re.sub(r"\D", "", source)
+    found = [
+        one.span() for one in re.finditer(r" ?[\ue010-\ue01f]", translation) if one[0][-1] not in (*written, *source)
+    ]
+    if not any(word.isdigit() for word in written):
+        return found
+    numbers = [(one, re.sub(r"\D", "", one[0])) for one in re.finditer(r"\w*\d{4}\w*", translation)]
+    found += [
+        one.span()
+        for one, number in numbers
+        if one[0] not in written and len(set(number)) >= 4 and number not in digits
+    ]
+    return sorted(found)
+
+
+def _separate(text: str, words: Sequence[str]) -> str:
+    """Return a translation where stand-ins are words, if the model has written several as one, or with a letter."""
+    if not words:
+        return text
+    one = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    several = rf"(?<!\w)(?:{one}){{2,}}(?!\w)|(?<!\w)(?:{one})[^\W\d_]{{1,2}}(?!\w)"
+    return re.sub(several, lambda found: " ".join(re.findall(one, found[0])), text)
 
 
 def _pieces(

@@ -78,7 +78,7 @@ class PlaceholderStep:
     def is_met(self, segment: str, output: str) -> bool:
         """Return whether the translation of a segment has each stand-in once, in an order that is allowed."""
         slots = self._slots(segment)
-        return are_in_place(slots, output, written=self._written(slots))
+        return are_in_place(slots, segment, output, written=self._written(slots))
 
     def restore(self, translation: Translation) -> Translation:
         """Return the translation with its placeholders; `unmet` names those that were put in place by their order."""

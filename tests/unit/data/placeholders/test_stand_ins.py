@@ -20,6 +20,8 @@ STAND_INS = ("A1", "B2", "C3")
         ("%s: file not found", "file not found"),
         ("  Name: %s ", "Name:"),
         ("%s %s", ""),
+        ("Read <b>%d%%</b> now", "Read A1 now"),
+        ("At <x/>:<x/>:<ph>%s</ph> it ends", "At A1 it ends"),
         ("no placeholder", "no placeholder"),
     ],
 )
@@ -72,3 +74,26 @@ def test_numbered_placeholders_may_change_places() -> None:
 def test_closing_tag_never_precedes_opening_tag() -> None:
     protected = protect_placeholders("Click <b>here</b> now", STAND_INS)
     assert restore_placeholders(protected, "B2 hier A1 jetzt", written=["A1", "B2"]).text == "<b>hier</b> jetzt"
+
+
+def test_elements_and_tags_without_partner_may_change_places() -> None:
+    protected = protect_placeholders('Give <b>%1$s</b> to <i>%2$s</i> by <x id="3"/> now', STAND_INS)
+    found = restore_placeholders(protected, "C3 B2 A1 jetzt", written=["A1", "B2", "C3"])
+    assert found.text == '<x id="3"/> <i>%2$s</i> <b>%1$s</b> jetzt'
+    assert found.moved == ()
+
+
+@pytest.mark.parametrize(
+    ("translation", "restored"),
+    [
+        ("48175926 jetzt", "{a} {b} jetzt"),
+        ("4817o zu 5926", "{a} zu {b}"),
+        ("4817 zu 5926 und 48172", "{a} zu {b} und"),
+        ("4817 zu 5926 um 8642 oder 7", "{a} zu {b} um oder 7"),
+        ("4817 zu 5926 \ue015", "{a} zu {b}"),
+        ("4817 zu 5926 in 2030", "{a} zu {b} in 2030"),
+    ],
+)
+def test_words_like_stand_ins_are_not_left(translation: str, restored: str) -> None:
+    protected = protect_placeholders("{a} to {b} in 2030", ("4817", "5926"))
+    assert restore_placeholders(protected, translation, written=["4817", "5926"]).text.split() == restored.split()
