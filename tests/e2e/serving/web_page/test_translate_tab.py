@@ -52,6 +52,27 @@ def test_sentences_are_translated_once(open_page):
     assert re.fullmatch(r"\S.*\S\n\n  \S.*\S\n", page.locator("#translation").text_content())
 
 
+def test_abbreviations_end_no_sentence_and_short_words_do(open_page):
+    page = open_page()
+    bodies = []
+    page.on("request", lambda one: bodies.append(one.post_data_json) if "api/translate" in one.url else None)
+    page.fill("#source", "The small cat sees Dr. House in the house. The cat is big. A man, e.g. Two Dogs, sleeps.")
+    words(page).first.wait_for()
+    expected = ["The small cat sees Dr. House in the house.", "The cat is big.", "A man, e.g. Two Dogs, sleeps."]
+    assert [body["texts"] for body in bodies] == [expected]
+
+
+def test_placeholders_are_asked_for_where_the_models_can_write_them(open_page, page_server):
+    page = open_page()
+    bodies = []
+    page.on("request", lambda one: bodies.append(one.post_data_json) if "api/translate" in one.url else None)
+    page.fill("#source", TEXT)
+    words(page).first.wait_for()
+    answer = page_server.get("/api/models")
+    able = [one["protects_placeholders"] for one in answer["models"] if one["kind"] == "translator"]
+    assert [body["placeholders"] for body in bodies] == [all(able)]
+
+
 def test_long_text_is_translated_in_parts(open_page):
     page = open_page()
     bodies = []

@@ -1,7 +1,9 @@
 // Sentences and words of a text, and where pieces of it stand. Positions are offsets of JavaScript strings.
 
 const SPACED_END = /(?<=\s[.!?]\s+)(?=\S)/u; // corpora have spaces before their periods
-const ABBREVIATION = /(^|\s)\p{Lu}?\p{L}{1,3}\.$/u; // a short word and a period, such as Dr. and e.g., may not end a sentence
+// Abbreviations do not end a sentence: names (Dr., J.), letters with periods (e.g.), and frequent words.
+const ABBREVIATION =
+  /(^|[\s(])(\p{Lu}\p{L}{0,3}|\p{L}(\.\p{L})*|approx|bzw|ca|cf|dept|etc|evtl|ggf|no|nr|pp?|usw|vol|vs)\.$/u;
 
 // Cut a text into sentences of its lines: [{text, space}], whose texts and following white space join to the whole.
 export function sentencesOf(text, language) {

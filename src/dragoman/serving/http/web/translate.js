@@ -15,6 +15,7 @@ const LONG = 220; // characters from which the text is smaller
 const SHOWN = 40; // characters of a sentence that a warning is about
 const NONE = [{ text: "", words: [] }]; // of white space, and of sentences that are not translated yet
 let choice = null;
+let placeholders = false; // whether all translators can protect them
 let sentences = [];
 let active = null;
 const source = $("source");
@@ -32,6 +33,7 @@ export function startTranslate({ languages, models }) {
     source.value = translation() || source.value;
     onChange();
   };
+  placeholders = models.filter((one) => one.kind === "translator").every((one) => one.protects_placeholders);
   choice = new LanguageChoice($("translate-languages"), { languages, models, onChange, onSwap });
   source.addEventListener("input", () => update());
   startGlossary(() => update());
@@ -76,7 +78,7 @@ async function translate(text, signal) {
   if (!choice.source) choice.showDetected((await detect(text, signal))[0]?.language ?? null);
   const languages = { source: choice.known, target: choice.target, model: choice.model };
   const cut = sentencesOf(text, languages.source);
-  const asked = { ...languages, glossary: glossaryEntries() };
+  const asked = { ...languages, glossary: glossaryEntries(), placeholders };
   let time = "";
   for await (const _ of translateNew(cut, asked, signal)) {
     time = seconds(since);

@@ -14,16 +14,16 @@ const keyOf = (text, asked) => JSON.stringify([asked, text]);
 export const translationsOf = (text, asked) => remembered.get(keyOf(text, asked));
 
 // Ask for the translations of those sentences whose translations are not known. Yields after each answer. `asked` has the
-// languages, and the entries of a glossary.
+// languages, the entries of a glossary, and whether placeholders are protected.
 export async function* translateNew(sentences, asked, signal) {
-  const { glossary, ...languages } = asked;
+  const { glossary, ...options } = asked;
   const control = glossary.length ? { glossary: { entries: glossary } } : {};
   const texts = new Set(sentences.map((one) => one.text));
   const missing = [...texts].filter((one) => one && !translationsOf(one, asked));
   for (const chunk of chunksOf(missing)) {
-    const { results } = await post("api/translate", { texts: chunk, ...languages, ...SEARCH, ...control }, signal);
+    const { results } = await post("api/translate", { texts: chunk, ...options, ...SEARCH, ...control }, signal);
     results.forEach(({ translations, terms }, at) => {
-      const made = translations.map((one) => ({ ...withWords(one, languages.target), terms }));
+      const made = translations.map((one) => ({ ...withWords(one, asked.target), terms }));
       remembered.set(keyOf(chunk[at], asked), made);
     });
     yield chunk;

@@ -19,6 +19,9 @@ class ModelRecord(BaseModel):
     created: int = Field(description="when it was loaded, in seconds since 1970")
     pairs: list[tuple[str, str]] = Field(description="languages that a translator translates from and into")
     labels: list[str] | None = Field(default=None, description="labels of a classifier or tagger")
+    protects_placeholders: bool = Field(
+        default=False, description="whether a translator can keep placeholders, such as `{name}`, byte for byte"
+    )
 
 
 class ModelsAnswer(BaseModel):
@@ -41,4 +44,5 @@ def _record(served: ServedModel) -> ModelRecord:
         created=served.created,
         pairs=sorted(served.pairs),
         labels=list(model.labels.names) if served.kind in ("classifier", "tagger") else None,
+        protects_placeholders=served.kind == "translator" and served.can_protect_placeholders,
     )
