@@ -109,6 +109,13 @@ def replaced(unit: Unit, start: int, end: int, escape: Callable[[str], str]) -> 
     return single(unit, lambda new: () if new.text == unit.source else (Edit(start, end, escape(new.text)),))
 
 
+def added(like: Unit, category: str, place: int, write: Callable[[str], str]) -> Entry:
+    """Return an entry of a plural form that the file lacks: the text of the form `other`, `like`, added at a place."""
+    key = like.key.removesuffix("other") + category
+    unit = replace(like, target="", state="untranslated", key=key, plural=category)
+    return single(unit, lambda new: (Edit(place, place, write(new.text)),))
+
+
 def decode_text(content: bytes, name: str, *, encoding: str | None = None, default: str = "utf-8") -> TextFile:
     """Return the characters of a file: in the encoding of its byte order mark, or the one given, or the default.
 

@@ -189,3 +189,9 @@ def test_archives_larger_than_the_bound_are_not_unpacked() -> None:
     zeros = archive({"[Content_Types].xml": b"<Types/>", "word/document.xml": bytes(300 * 2**20)})
     with pytest.raises(DataError, match="unpacked"):
         open_document(zeros, name="a.docx")
+
+
+def test_the_order_of_words_does_not_choose_the_base_format() -> None:
+    plain, bold = run("house "), run("horse ", "<w:b/>")
+    assert sources(docx(f"<w:p>{plain}{bold}</w:p>"), "a.docx") == ['house <g id="1">horse </g>']
+    assert sources(docx(f"<w:p>{bold}{plain}</w:p>"), "a.docx") == ['<g id="1">horse </g>house']

@@ -88,3 +88,10 @@ def test_links_by_their_text_keep_the_name_of_their_reference() -> None:
     assert sources(content) == ['See <g id="1">the guide</g> or', '<g id="1">The guide</g>']
     filled = fill(content, 'Siehe <g id="1">Handbuch</g>', '<g id="1">Das Handbuch</g>')
     assert filled == "Siehe [Handbuch][the guide]\n\n- [Das Handbuch][The guide]\n\n[the guide]: g.md\n"
+
+
+def test_a_backslash_at_the_end_of_emphasis_stays_text() -> None:
+    document = open_document(b"*house*\n\nA path\nand more\n", name="a.md")
+    filled = document.fill([UnitTranslation(text="a\\"), UnitTranslation(text="C:\\ und\\ mehr")])
+    assert filled.startswith(b"*a\\\\*\n")
+    assert [unit.source for unit in open_document(filled, name="a.md").units] == ["a\\", "C:\\ und\\ mehr"]

@@ -285,7 +285,10 @@ def _add_formats(content: _Content) -> None:
 
 
 def _formats_by_container(content: _Content) -> dict[Piece | None, str]:
-    """Return the format of most characters, white space not counted, in each container and in the paragraph (None)."""
+    """Return the format of most characters, white space not counted, in each container and in the paragraph (None).
+
+    The order of texts does not decide between two formats, so that a translation has the format of its source.
+    """
     counts: dict[Piece | None, Counter[str]] = {None: Counter()}
     first: dict[str, str] = {"": ""}
     stack: list[Piece | None] = [None]
@@ -299,7 +302,11 @@ def _formats_by_container(content: _Content) -> dict[Piece | None, str]:
             counts[piece] = Counter()
         elif piece.kind == "close" and len(stack) > 1:
             stack.pop()
-    return {piece: first[some.most_common(1)[0][0]] if some else "" for piece, some in counts.items()}
+
+    def most(some: Counter[str]) -> str:
+        return first[min(some, key=lambda looks: (-some[looks], looks))] if some else ""
+
+    return {piece: most(some) for piece, some in counts.items()}
 
 
 def _add_text(piece: Piece, base: str, result: list[Piece], content: _Content) -> None:

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]  # reads a string and returns its end
 from typing import Any
 
 from dragoman.data.documents.document import Unit
-from dragoman.data.documents.string_tables.string_resources import PLURAL_CATEGORIES
-from dragoman.data.documents.text_edits import EditedDocument, Entry, LineNumbers, decode_text, replaced
+from dragoman.data.documents.plural_categories import PLURAL_CATEGORIES, is_plural_group, missing_categories
+from dragoman.data.documents.text_edits import EditedDocument, Entry, LineNumbers, added, decode_text, replaced
 from dragoman.errors import DataError, shorten
 
 MAX_DEPTH = 100
@@ -35,19 +35,35 @@ class JsonTable:
 
     members: dict[str, Any] = field(default_factory=dict)
     """Strings, tables, and None for numbers and constants."""
+    keys: dict[str, JsonString] = field(default_factory=dict)
+    """Keys of an object with their places."""
+    start: int = 0
+    end: int = 0
 
 
-def open_json(content: bytes, name: str) -> EditedDocument:
-    """Read a JSON file whose strings are texts. Raises DataError, with the line, if it is damaged."""
+def open_json(content: bytes, name: str, *, target_language: str | None = None) -> EditedDocument:
+    """Read a JSON file whose strings are texts. Raises DataError, with the line, if it is damaged.
+
+    Plural forms that only the target language has are units, too: they are added to the file.
+    """
     file = decode_text(content, name)
     root, lines = parse_json(file.text, name), LineNumbers(file.text)
     escape = _Escape(ensure_ascii=file.text.isascii() and "\\u" in file.text)
-    entries = [_entry(unit, place, escape) for unit, place in _units(root, "", lines)]
+    entries: list[Entry] = []
+    for unit, key, place, missing in _units(root, "", lines, target_language):
+        for category in missing:
+            entries.append(_added(unit, category, file.text, key, place, escape))
+        entries.append(replaced(unit, place.start, place.end, escape))
     return EditedDocument("json", file, entries)
 
 
-def _entry(unit: Unit, place: JsonString, escape: "_Escape") -> Entry:
-    return replaced(unit, place.start, place.end, escape)
+def _added(unit: Unit, category: str, text: str, key: JsonString, place: JsonString, escape: "_Escape") -> Entry:
+    """Return the entry of a plural form that is added before the form `other`, written in the same way."""
+    new_key = escape(key.value.removesuffix("other") + category)
+    between = text[key.end : place.start]
+    space = re.search(r"[ \t\r\n]*\Z", text[: key.start])
+    assert space is not None
+    return added(unit, category, key.start, lambda new: f"{new_key}{between}{escape(new)},{space[0]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +76,53 @@ class _Escape:
         return json.dumps(text, ensure_ascii=self.ensure_ascii)
 
 
-def _units(table: JsonTable, path: str, lines: LineNumbers) -> Iterator[tuple[Unit, JsonString]]:
+_Found = tuple[Unit, JsonString, JsonString, Sequence[str]]
+"""Unit, its key and text in the file, and the plural forms that are missing before it."""
+
+
+def _units(table: JsonTable, path: str, lines: LineNumbers, language: str | None) -> Iterator[_Found]:
     """Yield the units of a table with their places; keys that begin with @ are about other keys, as in ARB."""
     message = table.members.get("message")
     if isinstance(message, JsonString) and path:  # of a browser extension, whose other members are no texts
         notes = table.members.get("description")
-        yield from _unit(path, message, lines, notes.value if isinstance(notes, JsonString) else "")
+        yield from _unit(path, table, "message", lines, notes.value if isinstance(notes, JsonString) else "", ())
         return
     for key, member in table.members.items():
         inner = f"{path}.{key}" if path else key
         if key.startswith(("@", "$")):
             continue
         if isinstance(member, JsonTable):
-            yield from _units(member, inner, lines)
+            yield from _units(member, inner, lines, language)
         elif isinstance(member, JsonString):
             about = table.members.get(f"@{key}")
             notes = about.members.get("description") if isinstance(about, JsonTable) else None
-            yield from _unit(inner, member, lines, notes.value if isinstance(notes, JsonString) else "")
+            missing = _missing(table, key, language)
+            yield from _unit(inner, table, key, lines, notes.value if isinstance(notes, JsonString) else "", missing)
 
 
-def _unit(path: str, place: JsonString, lines: LineNumbers, notes: str) -> Iterator[tuple[Unit, JsonString]]:
+def _missing(table: JsonTable, key: str, language: str | None) -> Sequence[str]:
+    """Return the plural forms that are missing before a string: `other`, or one as `files_other` of i18next."""
+    base = key.removesuffix("other")
+    if base == key or (base and not base.endswith("_")) or base.endswith("_ordinal_"):
+        return ()
+    found = [one for one in PLURAL_CATEGORIES if isinstance(table.members.get(f"{base}{one}"), JsonString)]
+    if len(found) < 2 or not (base or is_plural_group(table.members)):
+        return ()
+    return missing_categories(found, language)
+
+
+def _unit(
+    path: str, table: JsonTable, key: str, lines: LineNumbers, notes: str, missing: Sequence[str]
+) -> Iterator[_Found]:
+    place: JsonString = table.members[key]
     if place.value.strip():
         found = _PLURAL_KEY.fullmatch(path)
         last = path.rpartition(".")[2]
         plural = found[1] if found else last if last in PLURAL_CATEGORIES else None
         plural = "other" if plural == "plural" else plural
         line = lines.at(place.start)
-        yield Unit(source=place.value, key=path, notes=notes, plural=plural, line=line), place
+        unit = Unit(source=place.value, key=path, notes=notes, plural=plural, line=line)
+        yield unit, table.keys.get(key, place), place, missing
 
 
 def parse_json(text: str, name: str) -> JsonTable:
@@ -145,28 +181,33 @@ class _Parser:
 
     def table(self, closing: str, depth: int) -> JsonTable:
         """Return the next object or array."""
-        table = JsonTable()
+        table = JsonTable(start=self.place)
         self.place += 1
         if self.skip() == closing:
             self.place += 1
+            table.end = self.place
             return table
         while True:
-            key = self.key() if closing == "}" else str(len(table.members))
+            found = self.key() if closing == "}" else None
+            key = found.value if found is not None else str(len(table.members))
             if key in table.members:  # which readers accept; the last one counts for them
                 key = f"{key} ({len(table.members)})"
+            if found is not None:
+                table.keys[key] = found
             table.members[key] = self.value(depth + 1)
             char = self.skip()
             if char not in (closing, ",") or not char:
                 raise self.error(f"where a comma or {closing} is expected")
             self.place += 1
             if char == closing:
+                table.end = self.place
                 return table
 
-    def key(self) -> str:
+    def key(self) -> JsonString:
         """Return the next key, and skip its colon."""
         if self.skip() != '"':
             raise self.error("where a key is expected")
-        key = self.string().value
+        key = self.string()
         if self.skip() != ":":
             raise self.error("where a colon is expected")
         self.place += 1

@@ -1,16 +1,15 @@
 """String tables in XML with one language: Android strings.xml, .resx of .NET and .stringsdict of Apple."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman.data.documents.document import Markup, Unit
 from dragoman.data.documents.inline_codes import InlineCodes, InlineNames
-from dragoman.data.documents.text_edits import Edit, EditedDocument, Entry, replaced, single
+from dragoman.data.documents.plural_categories import PLURAL_CATEGORIES, missing_categories
+from dragoman.data.documents.text_edits import EditedDocument, Entry, added, replaced
 from dragoman.data.documents.xml_tree import XmlElement, XmlFile, XmlOther, XmlText, escape, parse_xml
 
-PLURAL_CATEGORIES = ("zero", "one", "two", "few", "many", "other")
-"""Plural categories of Unicode's CLDR."""
 _ANDROID_TAGS = (
     "a annotation b big cite dfn em font h1 h2 h3 h4 h5 h6 i li ol p s small span strike strong sub sup tt u ul"
 )
@@ -21,10 +20,13 @@ _ANDROID_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))|(\")|([ \t\r\n]+)", r
 _LETTERS = {"n": "\n", "t": "\t"}
 
 
-def open_android(content: bytes, name: str) -> EditedDocument:
-    """Read the string resources of an Android program: strings, plurals and arrays, unless not translatable."""
+def open_android(content: bytes, name: str, *, target_language: str | None = None) -> EditedDocument:
+    """Read the string resources of an Android program: strings, plurals and arrays, unless not translatable.
+
+    Plural forms that only the target language has are units, too: they are added to the file.
+    """
     xml = parse_xml(content, name)
-    return EditedDocument("android", xml.file, list(_android_entries(xml)))
+    return EditedDocument("android", xml.file, list(_android_entries(xml, target_language)))
 
 
 def open_resx(content: bytes, name: str) -> EditedDocument:
@@ -42,22 +44,42 @@ def open_resx(content: bytes, name: str) -> EditedDocument:
     return EditedDocument("resx", xml.file, entries)
 
 
-def open_stringsdict(content: bytes, name: str) -> EditedDocument:
-    """Read the plural forms of an Apple program; the keys of a property list come before their values."""
+def open_stringsdict(content: bytes, name: str, *, target_language: str | None = None) -> EditedDocument:
+    """Read the plural forms of an Apple program; the keys of a property list come before their values.
+
+    Plural forms that only the target language has are units, too: they are added to the file.
+    """
     xml = parse_xml(content, name)
-    return EditedDocument("stringsdict", xml.file, list(_stringsdict_entries(xml.root, "")))
+    return EditedDocument("stringsdict", xml.file, list(_stringsdict_entries(xml, xml.root, "", target_language)))
 
 
-def _stringsdict_entries(element: XmlElement, path: str) -> Iterator[Entry]:
-    key = ""
+def _stringsdict_entries(xml: XmlFile, element: XmlElement, path: str, language: str | None) -> Iterator[Entry]:
+    categories = [key.text for key in element.elements("key") if key.text in PLURAL_CATEGORIES]
+    key: XmlElement | None = None
     for child in element.elements():
         if child.name == "key":
-            key = child.text
-        elif child.name == "string" and key in PLURAL_CATEGORIES and child.text.strip():
-            unit = Unit(source=child.text, key=f"{path}{key}", plural=key, line=child.line)
+            key = child
+        elif child.name == "string" and key is not None and key.text in categories and child.text.strip():
+            unit = Unit(source=child.text, key=f"{path}{key.text}", plural=key.text, line=child.line)
+            for missing in missing_categories(categories, language) if key.text == "other" else ():
+                before = f"<key>{missing}</key>{xml.indent(child.start)}<string>"
+                write = _Around(before, escape, f"</string>{xml.indent(key.start)}")
+                yield added(unit, missing, key.start, write)
             yield replaced(unit, child.inner, child.inner_end, escape)
         elif child.name in ("dict", "plist", "array"):
-            yield from _stringsdict_entries(child, f"{path}{key}." if key else path)
+            yield from _stringsdict_entries(xml, child, f"{path}{key.text}." if key is not None else path, language)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Writes a text with what is before and after it in the file."""
+
+    before: str
+    escape: Callable[[str], str]
+    after: str
+
+    def __call__(self, text: str) -> str:
+        return f"{self.before}{self.escape(text)}{self.after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +90,39 @@ class _Resource:
     key: str
     notes: str
     plural: str | None = None
+    missing: tuple[str, ...] = ()
+    """Plural forms of the target language that are added before this one."""
 
 
-def _android_entries(xml: XmlFile) -> Iterator[Entry]:
+def _android_entries(xml: XmlFile, language: str | None) -> Iterator[Entry]:
     notes = ""
     for child in xml.root.children:
         if isinstance(child, XmlOther):
             notes = child.raw.removeprefix("<!--").removesuffix("-->").strip()
         elif isinstance(child, XmlElement):
             if child.attributes.get("translatable") != "false":
-                for one in _resources(child, notes):
-                    entry = _android_entry(xml, one)
-                    if entry is not None:
-                        yield entry
+                for one in _resources(child, notes, language):
+                    yield from _android_entry(xml, one)
             notes = ""
 
 
-def _resources(element: XmlElement, notes: str) -> Iterator[_Resource]:
+def _resources(element: XmlElement, notes: str, language: str | None) -> Iterator[_Resource]:
     name = element.attributes.get("name", "")
     if element.name == "string":
         yield _Resource(element, name, notes)
     elif element.name == "plurals":
-        for item in element.elements("item"):
-            quantity = item.attributes.get("quantity", "other")
-            yield _Resource(item, f"{name}.{quantity}", notes, quantity)
+        found = [item.attributes.get("quantity", "other") for item in element.elements("item")]
+        missing = tuple(missing_categories(found, language))
+        for item, quantity in zip(element.elements("item"), found, strict=True):
+            some = missing if quantity == "other" else ()
+            yield _Resource(item, f"{name}.{quantity}", notes, quantity, some)
     elif element.name == "string-array":
         for number, item in enumerate(element.elements("item")):
             yield _Resource(item, f"{name}.{number}", notes)
 
 
-def _android_entry(xml: XmlFile, resource: _Resource) -> Entry | None:
+def _android_entry(xml: XmlFile, resource: _Resource) -> Iterator[Entry]:
+    """Yield the entry of a string and, before it, those of the plural forms that are missing."""
     element = resource.element
     cdata = _CDATA.fullmatch(xml.raw(element))
     if cdata is not None and _is_one_section(element.children):
@@ -109,7 +134,7 @@ def _android_entry(xml: XmlFile, resource: _Resource) -> Entry | None:
         markup = "xml" if codes.codes else None
         source = source if markup else _android_text(element.text)
     if not source.strip() or source.startswith(("@string/", "@android:")):
-        return None
+        return
     unit = Unit(
         source=source, markup=markup, key=resource.key, notes=resource.notes, plural=resource.plural, line=element.line
     )
@@ -119,9 +144,12 @@ def _android_entry(xml: XmlFile, resource: _Resource) -> Entry | None:
             return cdata[1] + android_escape(text).replace("]]>", "]]]]><![CDATA[>") + cdata[3]
         return codes.write(text, unit.key) if markup else escape(_android_plain(text))
 
-    return single(
-        unit, lambda new: () if new.text == source else (Edit(element.inner, element.inner_end, write(new.text)),)
-    )
+    for category in resource.missing:
+        tag = xml.file.text[element.start : element.inner]
+        before = re.sub(r"(\squantity\s*=\s*)(\"[^\"]*\"|'[^']*')", rf'\g<1>"{category}"', tag, count=1)
+        after = xml.file.text[element.inner_end : element.end] + xml.indent(element.start)
+        yield added(unit, category, element.start, _Around(before, write, after))
+    yield replaced(unit, element.inner, element.inner_end, write)
 
 
 def _is_one_section(children: Sequence[object]) -> bool:

@@ -3,13 +3,23 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from dragoman.data.documents.document import Unit
-from dragoman.data.documents.string_tables.string_resources import PLURAL_CATEGORIES
-from dragoman.data.documents.text_edits import Edit, EditedDocument, Entry, TextFile, decode_text, line_end, replaced
+from dragoman.data.documents.plural_categories import PLURAL_CATEGORIES, is_plural_group, missing_categories
+from dragoman.data.documents.text_edits import (
+    Edit,
+    EditedDocument,
+    Entry,
+    TextFile,
+    added,
+    decode_text,
+    line_end,
+    replaced,
+)
 from dragoman.errors import DataError
 
 MAX_LENGTH = 8 * 2**20
@@ -25,7 +35,8 @@ _JSON_ONLY = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 def open_yaml(content: bytes, name: str, *, target_language: str | None = None) -> EditedDocument:
     """Read a YAML file whose strings are texts. Raises DataError, with the line, if it is damaged.
 
-    A file with one key, which is a language code as in Rails, gets the target language as its key.
+    A file with one key, which is a language code as in Rails, gets the target language as its key. Plural forms that
+    only the target language has are units, too: they are added to the file.
     """
     file = decode_text(content, name)
     if len(file.text) > MAX_LENGTH:
@@ -41,8 +52,8 @@ def open_yaml(content: bytes, name: str, *, target_language: str | None = None) 
         raise DataError(f"{name}: is not YAML ({str(error).splitlines()[0]}). Check the file.") from error
     except RecursionError as error:
         raise DataError(f"{name}: has too many values inside of each other. Check the file.") from error
-    seen: set[int] = set()
-    entries = [entry for root in documents if root is not None for entry in _entries(root, "", file, seen)]
+    reader = _Reader(file, target_language, set())
+    entries = [entry for root in documents if root is not None for entry in reader.entries(root, "")]
 
     def finish() -> Iterator[Edit]:
         for root in documents:
@@ -60,21 +71,44 @@ def _language_key(root: yaml.Node) -> yaml.ScalarNode | None:
     return None
 
 
-def _entries(node: yaml.Node, path: str, file: TextFile, seen: set[int]) -> Iterator[Entry]:
-    """Yield the entries of a node; one that aliases repeat is there once."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    match node:
-        case yaml.MappingNode():
-            for key, value in node.value:
-                inner = f"{path}.{key.value}" if path else str(key.value)
-                yield from _entries(value, inner, file, seen)
-        case yaml.SequenceNode():
-            for number, value in enumerate(node.value):
-                yield from _entries(value, f"{path}.{number}", file, seen)
-        case yaml.ScalarNode() if node.tag == _STRING and node.value.strip():
-            yield _entry(node, path, file)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Finds the texts of a file."""
+
+    file: TextFile
+    language: str | None
+    seen: set[int]
+
+    def entries(self, node: yaml.Node, path: str) -> Iterator[Entry]:
+        """Yield the entries of a node; one that aliases repeat is there once."""
+        if id(node) in self.seen:
+            return
+        self.seen.add(id(node))
+        match node:
+            case yaml.MappingNode():
+                keys = [str(key.value) for key, _ in node.value]
+                missing = missing_categories(keys, self.language) if is_plural_group(keys) else ()
+                for key, value in node.value:
+                    inner = f"{path}.{key.value}" if path else str(key.value)
+                    if key.value == "other" and _is_text(value):
+                        for category in missing:
+                            yield self._added(node, key, _entry(value, inner, self.file).units[0], category)
+                    yield from self.entries(value, inner)
+            case yaml.SequenceNode():
+                for number, value in enumerate(node.value):
+                    yield from self.entries(value, f"{path}.{number}")
+            case yaml.ScalarNode() if _is_text(node):
+                yield _entry(node, path, self.file)
+
+    def _added(self, mapping: yaml.MappingNode, key: yaml.ScalarNode, unit: Unit, category: str) -> Entry:
+        """Return the entry of a plural form that is added before the form `other`."""
+        place = key.start_mark.index
+        after = ", " if mapping.flow_style else line_end(self.file.text) + " " * key.start_mark.column
+        return added(unit, category, place, lambda new: f"{category}: {_scalar(new, '')}{after}")
+
+
+def _is_text(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == _STRING and bool(node.value.strip())
 
 
 def _entry(node: yaml.ScalarNode, path: str, file: TextFile) -> Entry:

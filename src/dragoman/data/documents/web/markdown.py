@@ -29,7 +29,9 @@ _BLOCK_START = re.compile(r"(?:[-+*>=|:]|#{1,6}(?:\s|\Z)|\d{1,9}[.)]|~~~|```|<|\
 """What a line of a paragraph may not begin with when it is wrapped."""
 _LINE_START = re.compile(r"\A(\d{0,9})((?<=\d)[.)]|(?<!\d)(?:[-+>=|:~]|#{1,6}(?=\s|\Z)))")
 """Characters that would begin another block, and the number before them."""
-_SPECIAL = re.compile(r"[`*\[\]]|\\(?=[!-/:-@\[-`{-~])|(?<![^\W_])_|_(?![^\W_])|~~|<(?=[A-Za-z/!?])|&(?=#?\w{1,31};)")
+_SPECIAL = re.compile(
+    r"[`*\[\]]|\\(?=[!-/:-@\[-`{-~\s]|\Z)|(?<![^\W_])_|_(?![^\W_])|~~|<(?=[A-Za-z/!?])|&(?=#?\w{1,31};)"
+)
 """Characters that would be markup: an underscore inside of a word is none."""
 _SPACE, _BREAK = "\x00", "\x01"
 """Places in a rendered unit where a line may end, and where one ends."""
