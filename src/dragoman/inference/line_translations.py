@@ -1,5 +1,6 @@
 """Translations of a text: joined from the hypotheses of its segments, with the steps of its preparation undone."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from dragoman.decoding.constraints import PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.errors import warn
 from dragoman.evaluation.quality_profile import QualityProfile
+from dragoman.inference.control.inline_markup import align_ahead, markup_warning
 from dragoman.inference.quality_signals import ModelTexts
 from dragoman.inference.text_requests import TextRequests
 from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning, join_translations
@@ -36,8 +38,14 @@ def join_segments(
     return [replace(one, model_texts=ModelTexts(read, one.text, quality_profile)) for one in whole]
 
 
+def restore_texts(lines: Sequence[tuple[TextRequests, Sequence[Translation]]]) -> list[TranslationResult]:
+    """Undo the steps of texts in their translations, as `restore_text` does; their words are aligned together."""
+    align_ahead((line.text, translations) for line, translations in lines)
+    return list(itertools.starmap(restore_text, lines))
+
+
 def restore_text(line: TextRequests, translations: Sequence[Translation]) -> TranslationResult:
-    """Undo the steps of a text in its translations, and warn where the best one lacks words or was cut off."""
+    """Undo the steps of a text in its translations, and warn about the best one: words it lacks, its length, tags."""
     result = TranslationResult(map(line.text.restore, translations))
     best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
     if best.unmet:
@@ -48,6 +56,8 @@ def restore_text(line: TextRequests, translations: Sequence[Translation]) -> Tra
         message = f"the translation was cut off at its length limit ({len(result.tokens)} tokens)"
         problem = "translations were cut off at their length limit"
         warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
+    if (warning := markup_warning(best, line.number)) is not None:
+        warn(warning)
     return result
 
 

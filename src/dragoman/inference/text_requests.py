@@ -88,7 +88,8 @@ class RequestBuilder:
             texts, source_features, first_line, needs_source_features=self._needs_source_features
         )
         read = [one.text for one in prepared]
-        has_parts = bool(control.get("placeholders")) and any(PART_BREAK in text for text in read)
+        divides = control.get("placeholders") or control.get("markup")
+        has_parts = bool(divides) and any(PART_BREAK in text for text in read)
         splitter = partial(split_parts, splitter=self._splitter) if has_parts else self._splitter
         segmented = self._segmenter.segment(read, heads, first_line, splitter=splitter)
         for number, (text, line) in enumerate(zip(prepared, segmented, strict=True), first_line):

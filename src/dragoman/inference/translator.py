@@ -22,7 +22,6 @@ from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.concurrent_calls import EngineStatistics, run_beside, run_in_thread
-from dragoman.inference.control.inline_markup import align_ahead
 from dragoman.inference.control.prepare_texts import ControlOptions, check_length, control_of_part
 from dragoman.inference.encode_pairs import encode_pairs
 from dragoman.inference.engine_thread import RequestRunner
@@ -35,7 +34,7 @@ from dragoman.inference.length_batches import (
     run_in_batches,
     text_list,
 )
-from dragoman.inference.line_translations import join_segments, restore_text
+from dragoman.inference.line_translations import join_segments, restore_text, restore_texts
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_requests import RequestBuilder, TextRequests, failed_requests
@@ -56,6 +55,8 @@ STREAM_CHUNK = 4096
 """Texts of a stream that are read ahead of the translation yielded next, or sorted and batched together."""
 ENCODE_CHUNK = 256
 """Texts of a stream that are tokenized together."""
+ALIGNED_AT_ONCE = 128
+"""Texts of a stream whose tags are placed together, unless it pauses."""
 
 
 class _Call(NamedTuple):
@@ -171,8 +172,8 @@ class Translator:
         `markup` is "xml" or "html", or `MarkupRules`, or a list with one or None for each text. Tags of the texts are
         then not translated, and stand in the translations around the words that the cross-attention aligns:
         well-formed, each element once. `Translation.markup_problems` names tags whose places are guesses, as all
-        are where the model has no cross-attention. Translate blocks such as paragraphs one by one
-        (`dragoman.data.markup.split_blocks`).
+        are where the model has no cross-attention. Malformed texts warn. Blocks of HTML, such as paragraphs, and the
+        elements that the rules name as `splitting` are translated one by one.
         """
         call = self._read(texts, config, **options)
         return self._results(call, self._run(call.requests))
@@ -304,8 +305,7 @@ class Translator:
     ) -> TranslationResult | list[TranslationResult]:
         found = iter(hypotheses)
         joined = [self._join(line, [next(found) for _ in line.requests], call.config) for line in call.lines]
-        align_ahead(zip((line.text for line in call.lines), joined, strict=True))
-        results = [restore_text(*one) for one in zip(call.lines, joined, strict=True)]
+        results = restore_texts(list(zip(call.lines, joined, strict=True)))
         return results[0] if call.is_single else results
 
     def translate_stream(
@@ -335,18 +335,20 @@ class Translator:
                 pending.append(line)
                 yield line.requests
 
-        def join() -> Iterator[TranslationResult]:
+        def join() -> Iterator[tuple[TextRequests, list[Translation]]]:
             count = 0
             for found in self._run_stream(jobs, chunk, guarded=bool(control.get("placeholders"))):
                 line = pending.popleft()
-                yield restore_text(line, self._join(line, found, builder.config))
+                yield line, self._join(line, found, builder.config)
                 count += 1
             check_length(control, count)
 
         size = min(chunk, ENCODE_CHUNK)
         chunks = read_chunks(texts, source_features, size=size, name="texts", check=check_text)
         jobs = FlatStream(((len(some), read(first, some, features)) for first, some, features in chunks), texts)
-        return join()
+        joined = FlatStream(((1, iter([one])) for one in join()), texts)
+        together = number_chunks(joined, size=min(chunk, ALIGNED_AT_ONCE) if control.get("markup") else 1)
+        return (result for _, some in together for result in restore_texts(some))
 
     def _run_stream(
         self, jobs: FlatStream[list[Request]], chunk: int, *, guarded: bool

@@ -18,6 +18,7 @@ from dragoman.data.terminology.glossary import Glossary
 from dragoman.data.terminology.target_forms import check_terms
 from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import collect_text_warnings
+from dragoman.inference.control.inline_markup import MarkupWarning
 from dragoman.inference.translation_options import StreamOptions
 from dragoman.inference.translation_result import TranslationResult
 from dragoman.inference.translator import Translator
@@ -235,6 +236,8 @@ def _run(
             job.results.append(result)
             job.warnings += result[0].markup_problems
     for warning in found:
+        if isinstance(warning, MarkupWarning):
+            continue  # its problems are there already
         jobs[warning.number - 1].warnings.append(warning.message)
 
 

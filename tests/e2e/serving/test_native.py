@@ -75,6 +75,13 @@ def test_a_translation_meets_the_constraints(server: RunningServer):
     assert "unmet" not in found
 
 
+def test_malformed_markup_is_reported(server: RunningServer):
+    texts = [f"<p>{TEXTS[0]}</p><p>{TEXTS[1]}", f"<b>{TEXTS[0]}"]
+    status, answer = server.post("/api/translate", {"texts": texts, **PAIR, "format": "html"})
+    assert status == 200, answer
+    assert [one["markup_problems"] for one in answer["results"]] == [[], ["<b> has no end tag"]]
+
+
 def test_alternatives_continue_the_prefix_by_each_token(server: RunningServer):
     body = {"text": TEXTS[0], **PAIR, "target_prefix": "zwei", "count": 3}
     status, answer = server.post("/api/alternatives", body)

@@ -5,7 +5,7 @@ from typing import assert_never, final
 
 from dragoman.data.markup.elements import check_depth
 from dragoman.data.markup.html_elements import BLOCK
-from dragoman.data.markup.tags import MarkupRules, Tag, has_text, read_tags
+from dragoman.data.markup.tags import Markup, MarkupRules, Tag, has_text, read_tags
 
 
 def split_blocks(content: str, rules: MarkupRules) -> tuple[str, ...]:
@@ -22,12 +22,12 @@ def split_blocks(content: str, rules: MarkupRules) -> tuple[str, ...]:
         if isinstance(piece, Tag):
             ignored.read(piece, rules, splitting)
         if was_ignored or ignored.is_open or (isinstance(piece, Tag) and piece.name in splitting):
-            _flush(found, inline)
+            _flush(found, inline, rules.markup)
             inline = ""
             found[-1] += source
         else:
             inline += source
-    _flush(found, inline)
+    _flush(found, inline, rules.markup)
     return tuple(found)
 
 
@@ -57,9 +57,9 @@ class _Ignored:
                 assert_never(tag.kind)
 
 
-def _flush(found: list[str], inline: str) -> None:
+def _flush(found: list[str], inline: str, markup: Markup) -> None:
     """Add an inline fragment to the pieces, or to the markup before it if it has no text."""
-    if not any(isinstance(one, str) and has_text(one) for one in read_tags(inline, "html")):
+    if not any(isinstance(one, str) and has_text(one) for one in read_tags(inline, markup)):
         found[-1] += inline
         return
     text = inline.strip()

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from dragoman.data.markup.tags import MarkupRules, Tag, TagKind, decode_text, has_text, read_tags
+from dragoman.data.markup.html_elements import OPAQUE
+from dragoman.data.markup.tags import MarkupRules, Tag, TagKind, decode_text, has_text, is_section, read_tags
 from dragoman.errors import DataError
 
 MAX_DEPTH = 256
@@ -26,6 +27,11 @@ class Part:
     is_lone: bool = False
     """Whether this is a start or end tag without a partner."""
 
+    @property
+    def is_visible(self) -> bool:
+        """Whether it takes the place of a word, as images and untranslated elements do."""
+        return self.kind == "empty" and not self.is_lone
+
 
 def pair_tags(fragment: str, rules: MarkupRules) -> tuple[list[Part], list[str]]:
     """Return the parts of a fragment, and a message for each tag without a partner.
@@ -46,8 +52,11 @@ def pair_tags(fragment: str, rules: MarkupRules) -> tuple[list[Part], list[str]]
             inside = pieces[place + 1 : partner]
             text = "".join(one for one in inside if isinstance(one, str))
             source = "".join(one if isinstance(one, str) else one.source for one in pieces[place : partner + 1])
-            parts.append(Part("empty", source, decode_text(text, rules.markup).strip()))
+            is_opaque = rules.markup == "html" and piece.name in OPAQUE  # its text takes no part in a sentence
+            parts.append(Part("empty", source, "" if is_opaque else decode_text(text, rules.markup).strip()))
             place = partner
+        elif piece.kind == "empty" and is_section(piece.source):
+            parts.append(Part(piece.kind, piece.source, decode_text(piece.source, rules.markup).strip()))
         elif piece.kind in ("start", "end") and partner < 0:
             parts.append(Part("empty", piece.source, is_lone=True))
         else:

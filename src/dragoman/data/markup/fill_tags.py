@@ -75,10 +75,19 @@ class Filler:
         if one.atoms is not None and other.atoms is not None:
             return self._translation[self._atoms[one.atoms[1] - 1][1] : self._atoms[other.atoms[0]][0]]
         wishes = {one.sides.right if one.atoms is None else None, other.sides.left if other.atoms is None else None}
-        is_closing = other.atoms is not None and other.source[:1] in _CLOSING
+        if self._joins_punctuation(one, other):
+            return ""
         if True in wishes:
-            return "" if is_closing else " "
-        return "" if False in wishes or is_closing else self._space_at(one, other)
+            return " "
+        return "" if False in wishes else self._space_at(one, other)
+
+    def _joins_punctuation(self, one: _Piece, other: _Piece) -> bool:
+        """Return whether a visible element stands before a closing mark, or after one as in the source."""
+        if other.atoms is not None:
+            return other.source[:1] in _CLOSING
+        if one.atoms is None or other.sides.left is not None:
+            return False
+        return self._translation[self._atoms[one.atoms[1] - 1][1] - 1] in _CLOSING
 
     def _space_at(self, one: _Piece, other: _Piece) -> str:
         """Return the white space of the translation before or after an element that takes the place of a word."""

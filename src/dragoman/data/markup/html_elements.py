@@ -1,4 +1,7 @@
-"""Elements of HTML by their layout, from the rendering section of the HTML standard (WHATWG, section 15.3)."""
+"""Elements of HTML by what they are in a text.
+
+Source: HTML Living Standard, sections 3.2.5.2.5 (phrasing content), 4.5 (text-level semantics) and 15.3 (rendering).
+"""
 
 import re
 from typing import Final
@@ -15,7 +18,24 @@ BLOCK: Final = frozenset(_BLOCK.split())
 _VOID = "area base br col embed hr img input link meta param source track wbr"
 VOID: Final = frozenset(_VOID.split())
 """Elements without an end tag."""
-UNTRANSLATED: Final = frozenset(["script", "style", "code", "pre", "textarea", "kbd", "samp", "var"])
+INLINE: Final = frozenset([
+    "a", "abbr", "acronym", "b", "basefont", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i",
+    "ins", "label", "mark", "nobr", "q", "rb", "rp", "rt", "rtc", "ruby", "s", "small", "span", "strike", "strong",
+    "sub", "sup", "time", "tt", "u",
+])  # fmt: skip
+"""Elements that do not split the text around them."""
+PROTECTED: Final = frozenset(["code", "kbd", "samp", "var"])
+"""Elements whose text takes part in a sentence, but is not translated."""
+OPAQUE: Final = frozenset([
+    "applet", "audio", "canvas", "embed", "iframe", "img", "input", "map", "math", "meter", "noembed", "object",
+    "picture", "progress", "script", "style", "svg", "template", "video", "wbr", "xmp",
+])  # fmt: skip
+"""Elements that are one code in a sentence, whatever they contain."""
+ENCLOSING: Final = frozenset(["button", "datalist", "select"])
+"""Elements that are one code in a sentence, with texts of their own."""
+UNTOUCHED: Final = frozenset(["pre", "textarea", "plaintext", "listing", "noframes"])
+"""Block elements whose text is not translated."""
+UNTRANSLATED: Final = PROTECTED | UNTOUCHED | (OPAQUE - VOID)
 """Elements whose text is not translated."""
 _NO_TRANSLATION = re.compile(r"\btranslate\s*=\s*[\"']?no\b|\bclass\s*=\s*(?:\"[^\"]*|'[^']*|)\bnotranslate\b", re.I)
 

@@ -142,17 +142,24 @@ class _Reader:
     def _empty(self, place: int, part: Part) -> Item:
         sides = self._sides(place)
         begin = end = len(self.text)
-        is_visible = part.kind == "empty" and not part.is_lone
         if part.text and len(part.text) <= _MAX_KEPT_TEXT:
             self.text += part.text
             end = len(self.text)
-        elif is_visible and self.text[-1:].isalnum() and self._next_characters[place + 1].isalnum():
+        elif part.is_visible and self.text[-1:].isalnum() and self._next_characters[place + 1].isalnum():
             self.text += "" if part.source.startswith("<wbr") else " "  # a line break or an image separates words
-        return Item(place, begin, end, part.source, None, (sides, sides), (), part.text, is_visible)
+        return Item(place, begin, end, part.source, None, (sides, sides), (), part.text, part.is_visible)
 
     def _sides(self, place: int) -> Sides:
         """Return whether white space stands before and after a tag; None where another tag or punctuation does."""
-        before = self._parts[place - 1].text[-1:] if place > 0 else ""
-        after = self._parts[place + 1].text[:1] if place + 1 < len(self._parts) else ""
-        left, right = (one.isspace() if one.isalnum() or one.isspace() else None for one in (before, after))
-        return Sides(left, right)
+        left, right = self._neighbor(place, -1), self._neighbor(place, 1)
+        found = (left.text[-1:] if left else "", right.text[:1] if right else "")
+        return Sides(*(one.isspace() if one.isalnum() or one.isspace() else None for one in found))
+
+    def _neighbor(self, place: int, step: int) -> Part | None:
+        """Return the part next to a tag; next to a visible element, tags around words are passed over."""
+        passes = self._parts[place].is_visible
+        for other in range(place + 1, len(self._parts)) if step > 0 else range(place - 1, -1, -1):
+            part = self._parts[other]
+            if not passes or part.kind is None or part.is_visible:
+                return part
+        return None

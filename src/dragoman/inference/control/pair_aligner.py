@@ -38,13 +38,14 @@ class PairAligner:
         self._direction = direction
         self._turn = turn
         self._ahead: dict[TextPair, Float[np.ndarray, "target source"]] = {}
-        """Weights of pairs that `align_ahead` has aligned."""
+        """Weights of the pairs that the last call of `align_ahead` has aligned."""
 
     def align_ahead(self, pairs: Sequence[TextPair]) -> None:
         """Align pairs of segments together, which takes less time than one by one.
 
         A model without cross-attention aligns nothing.
         """
+        self._ahead = {}
         some = sorted(dict.fromkeys(pairs), key=lambda pair: len(pair[1]))
         for first in range(0, len(some), _PAIRS_AT_ONCE):
             chunk = some[first : first + _PAIRS_AT_ONCE]

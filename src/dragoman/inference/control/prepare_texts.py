@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict, TypeVar
 
-from dragoman.data.markup import MarkupRules, parse_inline
+from dragoman.data.markup import MarkupRules
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.control.glossary_terms import (
@@ -106,7 +106,7 @@ class _Preparation:
             steps.append(step)
             text = step.text
         if rules is not None:
-            steps.append(MarkupStep(parse_inline(text, rules), self.aligner))
+            steps.append(MarkupStep.parse(text, rules, self.aligner))
             text = steps[-1].text
         if terms is not None:
             steps.append(terms.step(text))

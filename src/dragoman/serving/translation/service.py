@@ -80,6 +80,8 @@ class TranslatedText:
     """Placeholders that were protected in the text, or in all texts of markup."""
     unmet: Sequence[str] = ()
     """Words that the best translation should have and lacks, or has and should not."""
+    markup_problems: Sequence[str] = ()
+    """Tags without a partner, and tags whose places in the best translation are guesses."""
     detected: DetectedLanguage | None = None
 
     @property
@@ -280,4 +282,5 @@ def _fill(
     terms = [term for _, some, _ in found for term in some]
     placeholders = sum(number for _, _, number in found)
     unmet = [name for result in results for name in result[0].unmet]
-    return TranslatedText(list(dict.fromkeys(filled)), pair, hops, None, terms, placeholders, unmet)
+    problems = tuple(dict.fromkeys(name for result in results for name in result[0].markup_problems))
+    return TranslatedText(list(dict.fromkeys(filled)), pair, hops, None, terms, placeholders, unmet, problems)

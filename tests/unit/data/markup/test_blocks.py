@@ -28,6 +28,7 @@ def test_blocks_of_html(content: str, texts: list[str]) -> None:
     ("content", "rules", "texts"),
     [
         ("<d><t>A b</t><s>C <i>d</i></s></d>", XML, ["A b", "C <i>d</i>"]),
+        ("<d><t>A</t><t><![CDATA[B]]></t></d>", XML, ["A", "<![CDATA[B]]>"]),
         ("a <x>b</x> <x>c</x>", XML, ["a <x>b</x> <x>c</x>"]),
         ("<d><t>A</t><t>B</t></d>", MarkupRules(markup="xml", outline_detection=False), ["<d><t>A</t><t>B</t></d>"]),
         (

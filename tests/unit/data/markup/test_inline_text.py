@@ -33,6 +33,7 @@ def place(fragment: str, translation: str, links: str, rules: MarkupRules = HTML
         ("Run <code>ls -l</code>.", "Run ls -l."),
         (f"Run <code>{'x' * 99}</code> now", "Run now"),
         ("<b> </b><i/>", ""),
+        ("<svg><text>x</text></svg>One <math>y</math>", "One"),
     ],
 )
 def test_text_that_the_model_reads(fragment: str, text: str) -> None:
@@ -53,6 +54,9 @@ def test_text_that_the_model_reads(fragment: str, text: str) -> None:
         ("one<br>two", "eins zwei", "0-0 1-1", "eins<br>zwei"),
         ("one <x/> two", "zwei eins", "0-1 1-0", "<x/> zwei eins"),
         ("one <x/>.", "eins.", "0-0 1-1", "eins <x/>."),
+        ("one.<br><br>two", "Eins. Zwei", "0-0 1-1 2-2", "Eins.<br><br>Zwei"),
+        ("<b>one</b><x/> two", "eins zwei", "0-0 1-1", "<b>eins</b><x/> zwei"),
+        ("one <b><x/>two</b>", "eins zwei", "0-0 1-1", "eins <b><x/>zwei</b>"),
         ("one<b> two</b>", "eins zwei", "0-0 1-1", "eins<b> zwei</b>"),
         ("Run <code>ls</code> now", "Jetzt LS ausführen", "0-2 1-1 2-0", "Jetzt <code>ls</code> ausführen"),
         ("a <b>b</b> &amp; c", "x & <y>", "0-0 2-1", "x <b></b>&amp; &lt;y&gt;"),
@@ -60,6 +64,20 @@ def test_text_that_the_model_reads(fragment: str, text: str) -> None:
 )
 def test_places_of_tags(fragment: str, translation: str, links: str, expected: str) -> None:
     assert place(fragment, translation, links) == expected
+
+
+@pytest.mark.parametrize(
+    ("fragment", "text", "expected"),
+    [
+        ("a <![CDATA[b & c]]> d", "a b & c d", "A B &amp; C D"),
+        ("a <![CDATA[<b>]]> c", "a <b> c", "A <![CDATA[<b>]]> C"),
+        ("a &product; b &eacute;", "a b é", "A &product; B É"),
+    ],
+)
+def test_sections_and_entities_of_xml(fragment: str, text: str, expected: str) -> None:
+    assert parse_inline(fragment, XML).text == text
+    links = " ".join(f"{number}-{number}" for number in range(len(find_atoms(text))))
+    assert place(fragment, text.upper(), links, XML) == expected
 
 
 def test_ignored_elements_of_xml_stay_byte_for_byte() -> None:

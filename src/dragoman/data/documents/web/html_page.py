@@ -1,7 +1,4 @@
-"""HTML pages and XHTML files: block elements split the text, inline elements are codes, everything else stays as is.
-
-Element lists: HTML Living Standard, section 4.5 (text-level semantics) and 3.2.5.2.5 (phrasing content).
-"""
+"""HTML pages and XHTML files: block elements split the text, inline elements are codes, everything else stays as is."""
 
 import codecs
 import html
@@ -14,26 +11,18 @@ from dragoman.data.documents.document import Unit, UnitTranslation
 from dragoman.data.documents.inline_units import WHITE, Kind, Piece, split_pieces, text_pieces
 from dragoman.data.documents.span_document import Edit, InlineSpan, SpanText, SpanUnit, ValueSpan
 from dragoman.data.documents.text_edits import decode_text
-from dragoman.data.documents.web.html_syntax import ATTRIBUTE, VOID, Token, scan
+from dragoman.data.documents.web.html_syntax import ATTRIBUTE, Token, scan
+from dragoman.data.markup.html_elements import (
+    ENCLOSING,
+    INLINE,
+    OPAQUE,
+    PROTECTED,
+    UNTOUCHED,
+    VOID,
+    is_not_translated,
+)
 from dragoman.errors import DataError, shorten
 
-INLINE: Final = frozenset([
-    "a", "abbr", "acronym", "b", "basefont", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i",
-    "ins", "label", "mark", "nobr", "q", "rb", "rp", "rt", "rtc", "ruby", "s", "small", "span", "strike", "strong",
-    "sub", "sup", "time", "tt", "u",
-])  # fmt: skip
-"""Elements that do not split the text around them."""
-PROTECTED: Final = frozenset(["code", "kbd", "samp", "var"])
-"""Elements whose text takes part in a sentence, but is not translated."""
-OPAQUE: Final = frozenset([
-    "applet", "audio", "canvas", "embed", "iframe", "img", "input", "map", "math", "meter", "noembed", "object",
-    "picture", "progress", "script", "style", "svg", "template", "video", "wbr", "xmp",
-])  # fmt: skip
-"""Elements that are one code in a sentence, whatever they contain."""
-ENCLOSING: Final = frozenset(["button", "datalist", "select"])
-"""Elements that are one code in a sentence, with texts of their own."""
-UNTOUCHED: Final = frozenset(["pre", "textarea", "plaintext", "listing", "noframes"])
-"""Block elements whose text is not translated."""
 _TEXT_ATTRIBUTES: Final = frozenset(
     ["alt", "title", "placeholder", "aria-label", "aria-description", "summary", "label"]
 )
@@ -42,7 +31,6 @@ _DESCRIPTIONS: Final = frozenset(
     ["description", "keywords", "og:title", "og:description", "twitter:title", "twitter:description"]
 )
 """Names of `meta` elements whose content is text for readers."""
-_NOT_TRANSLATED = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bclass\s*=\s*(?:"[^"]*|'[^']*|)\bnotranslate\b""", re.I)
 _SPACES = re.compile(f"[{WHITE}]+")
 _CHARSET = re.compile(rb"""<meta\b[^>]{0,200}?\bcharset\s*=\s*["']?\s*([\w.:-]+)""", re.I)
 _XML_ENCODING = re.compile(rb"""<\?xml\b[^>]{0,100}?\bencoding\s*=\s*["']([\w.:-]+)""")
@@ -263,7 +251,7 @@ def _is_code(name: str) -> bool:
 
 def _is_hidden(name: str, tag: str) -> bool:
     """Return whether the content of an element is neither translated nor searched for texts."""
-    return (name in OPAQUE and name not in VOID) or _NOT_TRANSLATED.search(tag) is not None
+    return (name in OPAQUE and name not in VOID) or is_not_translated(tag)
 
 
 def _is_text(attribute: str, element: str, values: dict[str, str]) -> bool:

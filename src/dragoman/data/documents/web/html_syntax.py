@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, final
 
+from dragoman.data.markup.html_elements import VOID
+
 TokenKind = Literal["text", "start", "end", "comment", "declaration", "raw"]
 _TAG = re.compile(r"""<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*)(?:[^>=]|=\s*+(?:"[^"]*"|'[^']*')|=)*+>""")
 _OTHER = re.compile(
@@ -13,10 +15,6 @@ _OTHER = re.compile(
 ATTRIBUTE = re.compile(r"""(?P<name>[^\s=>/"']+)(?:\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s>"']+))?""")
 RAW_TEXT = frozenset(["script", "style", "xmp", "iframe", "noembed", "noframes", "title", "textarea"])
 """Elements of HTML whose content has no tags."""
-VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
-)
-"""Elements of HTML without an end tag."""
 
 
 @final

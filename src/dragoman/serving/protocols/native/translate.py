@@ -159,6 +159,9 @@ class TranslateResult(BaseModel):
     unmet: list[str] | None = Field(
         default=None, description="words that the best translation lacks or should not have"
     )
+    markup_problems: list[str] | None = Field(
+        default=None, description="tags without a partner, and tags whose places in the best translation are guesses"
+    )
 
 
 class TranslateAnswer(BaseModel):
@@ -222,6 +225,7 @@ def _result(found: TranslatedText) -> dict[str, Any]:
         "detected": None if detected is None else {"language": detected.code, "probability": detected.probability},
         "terms": None if found.result is None else [_term(one) for one in found.terms],
         "unmet": list(found.unmet),
+        "markup_problems": list(found.markup_problems),
     }
 
 
