@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import plistlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +14,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
-from translate.storage import properties, tmx, xliff
+from translate.storage import aresource, properties, tmx, xliff
 
 from dragoman.data.documents.document import Document, UnitTranslation, identity
 from dragoman.data.documents.recognize import open_document
@@ -35,6 +37,8 @@ class Program:
     write: Callable[[Sequence[str]], bytes]
     read: Callable[[bytes], list[str]]
     """Return the translations, or the texts of formats with one language."""
+    shown: Callable[[str], str] = str
+    """Return a text as the program reads it."""
 
 
 def _write_po(sources: Sequence[str]) -> bytes:
@@ -106,6 +110,44 @@ def _read_json(content: bytes) -> list[str]:
     return [one[0]["a"] for one in json.loads(content).values()]
 
 
+def _write_catalog(sources: Sequence[str]) -> bytes:
+    strings = {source: {} for source in sources}
+    catalog = {"sourceLanguage": "en", "strings": strings, "version": "1.0"}
+    return json.dumps(catalog, indent=2, ensure_ascii=False, separators=(",", " : ")).encode()
+
+
+def _read_catalog(content: bytes) -> list[str]:
+    strings = json.loads(content)["strings"].values()
+    return [one["localizations"]["pt"]["stringUnit"]["value"] for one in strings]
+
+
+def _write_android(sources: Sequence[str]) -> bytes:
+    file = aresource.AndroidResourceFile()
+    for number, source in enumerate(sources):
+        unit = file.UnitClass(f"k{number}")
+        unit.setid(f"k{number}")
+        unit.target = source
+        file.addunit(unit)
+    return bytes(file)
+
+
+def _read_android(content: bytes) -> list[str]:
+    return [str(unit.target) for unit in aresource.AndroidResourceFile(io.BytesIO(content)).units]
+
+
+def _without_wide_spaces(text: str) -> str:
+    """Return a text with spaces in place of those that the toolkit, and not Android, takes as line breaks."""
+    return re.sub(r"[^\S \n\t]+", " ", text)
+
+
+def _write_apple(sources: Sequence[str]) -> bytes:
+    return plistlib.dumps({f"k{key}": {"files": {"one": source}} for key, source in enumerate(sources)})
+
+
+def _read_apple(content: bytes) -> list[str]:
+    return [one["files"]["one"] for one in plistlib.loads(content).values()]
+
+
 def _write_yaml(sources: Sequence[str]) -> bytes:
     styles = (None, "'", '"', "|", ">")
     texts = ({f"k{number}": text} for number, text in enumerate(sources))
@@ -149,6 +191,9 @@ PROGRAMS = {
     "resx": Program("a.resx", _write_resx, _read_resx),
     "ts": Program("a.ts", _write_ts, _read_ts),
     "json": Program("a.json", _write_json, _read_json),
+    "android": Program("strings.xml", _write_android, _read_android, _without_wide_spaces),
+    "stringsdict": Program("a.stringsdict", _write_apple, _read_apple),
+    "xcstrings": Program("a.xcstrings", _write_catalog, _read_catalog),
     "yaml": Program("a.yml", _write_yaml, _read_yaml),
     "csv": Program("a.csv", _write_csv, _read_csv),
     "properties": Program("a.properties", _write_properties, _read_properties),
@@ -169,7 +214,7 @@ def test_files_of_other_programs_are_kept_and_filled(kind: str, pairs: list[tupl
     assert [unit.source for unit in document.units] == [source for source, _ in pairs]
     assert identity(document) == content
     filled = document.fill([UnitTranslation(text=target) for _, target in pairs])
-    assert program.read(filled) == [target for _, target in pairs]
+    assert program.read(filled) == [program.shown(target) for _, target in pairs]
     assert identity(read(filled, program.name)) == filled
 
 

@@ -11,6 +11,7 @@ from dragoman.data.documents.archives.opendocument import OpenDocument
 from dragoman.data.documents.bilingual.multilingual_xml import open_multilingual
 from dragoman.data.documents.bilingual.po import open_po
 from dragoman.data.documents.bilingual.qt_linguist import open_ts
+from dragoman.data.documents.bilingual.string_catalog import open_string_catalog
 from dragoman.data.documents.bilingual.xliff import open_xliff
 from dragoman.data.documents.document import MAX_BYTES, Document
 from dragoman.data.documents.string_tables.columns import open_columns
@@ -25,7 +26,8 @@ from dragoman.data.documents.web.markdown import Markdown
 from dragoman.errors import DataError, describe_unreadable, shorten
 
 DocumentFormat = Literal[
-    "po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "resx", "ts", "properties", "json", "yaml", "csv",
+    "po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "xcstrings", "resx", "ts", "properties",
+    "json", "yaml", "csv",
     "html", "text", "srt", "vtt", "docx", "pptx", "odt", "odp", "epub", "markdown",
 ]  # fmt: skip
 """Formats of documents."""
@@ -38,6 +40,7 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".tbx": "tbx",
     ".strings": "strings",
     ".stringsdict": "stringsdict",
+    ".xcstrings": "xcstrings",
     ".resx": "resx",
     ".properties": "properties",
     **dict.fromkeys((".json", ".arb"), "json"),
@@ -65,6 +68,7 @@ _OPENERS: dict[DocumentFormat, _Open] = {
     "android": lambda content, name, _, target: open_android(content, name, target_language=target),
     "strings": lambda content, name, *_: open_strings(content, name),
     "stringsdict": lambda content, name, _, target: open_stringsdict(content, name, target_language=target),
+    "xcstrings": lambda content, name, _, target: open_string_catalog(content, name, target),
     "resx": lambda content, name, *_: open_resx(content, name),
     "ts": lambda content, name, _, target: open_ts(content, name, target_language=target),
     "properties": lambda content, name, *_: open_properties(content, name),

@@ -38,6 +38,7 @@ _FINAL: Final = ".,;:!?'’»”"
 _PRINTF: Final = r"""
     %%
   | %(?:\d{1,2}+\$)?+\#@\w++@                                        # variable of a stringsdict
+  | (?<![\w%])%arg(?!\w)                                              # its number, in a string catalog
   | (?<!\d)%
     (?:\d{1,2}+\$|\([^()%\n]{1,60}\)|\([^()\s%]{1,100}\))?+          # position or name
     [-+\#0',]*+(?:\*(?:\d{1,2}+\$)?+|\d{1,3}+)?+(?:\.(?:\*|\d{1,3})?)?+   # flags, width, precision; no space: `50 % of`

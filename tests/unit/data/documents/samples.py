@@ -113,6 +113,98 @@ STRINGSDICT = """<?xml version="1.0" encoding="UTF-8"?>
 </dict>
 </plist>
 """
+XCSTRINGS = """{
+  "sourceLanguage" : "en",
+  "strings" : {
+    "" : {
+
+    },
+    "%lld files" : {
+      "comment" : "Number of files",
+      "localizations" : {
+        "en" : {
+          "variations" : {
+            "plural" : {
+              "one" : {
+                "stringUnit" : {
+                  "state" : "translated",
+                  "value" : "%lld file"
+                }
+              },
+              "other" : {
+                "stringUnit" : {
+                  "state" : "translated",
+                  "value" : "%lld files"
+                }
+              }
+            }
+          }
+        }
+      }
+    },
+    "Close" : {
+      "extractionState" : "manual",
+      "localizations" : {
+        "de" : {
+          "stringUnit" : {
+            "state" : "translated",
+            "value" : "Schließen"
+          }
+        },
+        "pt" : {
+          "stringUnit" : {
+            "state" : "needs_review",
+            "value" : "Fechar"
+          }
+        },
+        "zh-Hans" : {
+          "stringUnit" : {
+            "state" : "translated",
+            "value" : "关闭"
+          }
+        }
+      }
+    },
+    "Gone" : {
+      "extractionState" : "stale"
+    },
+    "Open “%@”" : {
+
+    },
+    "Swift" : {
+      "shouldTranslate" : false
+    },
+    "Tap here" : {
+      "localizations" : {
+        "en" : {
+          "variations" : {
+            "device" : {
+              "mac" : {
+                "stringUnit" : {
+                  "state" : "translated",
+                  "value" : "Click here"
+                }
+              },
+              "other" : {
+                "stringUnit" : {
+                  "state" : "translated",
+                  "value" : "Tap here"
+                }
+              }
+            }
+          }
+        },
+        "fr" : {
+          "stringUnit" : {
+            "state" : "translated",
+            "value" : "Touchez ici"
+          }
+        }
+      }
+    }
+  },
+  "version" : "1.0"
+}"""
 RESX = """<?xml version="1.0" encoding="utf-8"?>
 <root>
   <resheader name="version"><value>2.0</value></resheader>
@@ -188,6 +280,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "android": ("strings.xml", ANDROID),
     "strings": ("Localizable.strings", STRINGS),
     "stringsdict": ("Localizable.stringsdict", STRINGSDICT),
+    "xcstrings": ("Localizable.xcstrings", XCSTRINGS),
     "resx": ("Resources.resx", RESX),
     "ts": ("app_pt.ts", TS),
     "properties": ("messages.properties", PROPERTIES),

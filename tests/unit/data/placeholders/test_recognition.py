@@ -6,7 +6,7 @@ PLACEHOLDERS: dict[PlaceholderKind, tuple[str, ...]] = {
     "printf": (
         *("%s", "%d", "%1$s", "%2$@", "%(name)d", "%-5.2f", "%05.1f", "%%", "%@", "%lld", "%zu", "%*d", "%+d", "%'d"),
         *("%1", "%L2", "%n", "%#@files@", "%Y", "%x"),
-        *("%,d", "%1$tB", "%tY", "%1$*2$d", "%(file name)s", "%1$#@files@", "~a", "%O"),
+        *("%,d", "%1$tB", "%tY", "%1$*2$d", "%(file name)s", "%1$#@files@", "%arg", "~a", "%O"),
     ),
     "brace": (
         *("{}", "{0}", "{name}", "{user.name}", "{items[0]}", "{0!r}", "{0:.2f}", "{a:>{w}}", "{when:%Y-%m-%d %H:%M}"),
