@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from dragoman.data.markup.copied_words import align_copies, cut_copies, find_copies
 from dragoman.data.markup.elements import Part, pair_tags
 from dragoman.data.markup.fill_tags import Filler
 from dragoman.data.markup.inline_items import Item, Sides
@@ -59,13 +60,16 @@ class InlineText:
             return PlacedText(self.fragment, ())
         if not self.items:
             return PlacedText(f"{self.begin}{encode_text(translation)}{self.end}", ())
-        source = find_atoms(self.text, cuts=[cut for item in self.items for cut in item.cuts])
-        target = find_atoms(translation)
+        cuts = [cut for item in self.items for cut in item.cuts]
+        source, target = find_atoms(self.text, cuts=cuts), find_atoms(translation)
         unplaced: tuple[str, ...] = ()
         if alignment is None:
             placed = scale_items(self.items, source, len(target))
         else:
-            placer = Placer(self.text, translation, source, target, alignment.of_atoms(source, target))
+            copies = find_copies(self.text, translation, cuts)
+            target = find_atoms(translation, cuts=cut_copies(copies, cuts))
+            weights = align_copies(alignment.of_atoms(source, target), copies, source, target)
+            placer = Placer(self.text, translation, source, target, weights)
             placed, unplaced = placer.place(self.items), tuple(placer.unplaced)
         content = Filler(translation, target).fill(placed)
         return PlacedText(f"{self.begin}{content}{self.end}", unplaced)

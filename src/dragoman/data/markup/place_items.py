@@ -2,7 +2,6 @@
 
 import re
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,30 +9,15 @@ import numpy as np
 
 from dragoman.array_types import Float
 from dragoman.data.markup.inline_items import Item, PlacedItem
-from dragoman.data.markup.token_alignment import Span
+from dragoman.data.markup.token_alignment import Span, find_atoms
 
 _THRESHOLD: Final = 0.4
 """Weight on the words of an element from which a word of the translation belongs to it."""
+_MIN_CLAIM: Final = 0.2
+"""Weight on the words of an element from which it has a word that no other element of its parent needs."""
+_HYPHENS: Final = ("-", "\u2010", "\u2011")
 _MAX_SHORT: Final = 3
 """Characters of a word that may be an article or a preposition."""
-
-
-def _words(text: str, atoms: Sequence[Span]) -> list[str]:
-    return [text[begin:end].casefold() for begin, end in atoms]
-
-
-def _align_copies(
-    weights: Float[np.ndarray, "targets sources"], source: Sequence[str], target: Sequence[str]
-) -> Float[np.ndarray, "targets sources"]:
-    """Align words to themselves, such as names and numbers, that stand once in the source and once in the target."""
-    counts, target_counts = Counter(source), Counter(target)
-    aligned = weights.copy()
-    for place, word in enumerate(target):
-        is_name = len(word) > _MAX_SHORT or word.isdigit()
-        if is_name and counts[word] == target_counts[word] == 1:
-            aligned[place] = 0
-            aligned[place, source.index(word)] = 1
-    return aligned
 
 
 class Placer:
@@ -50,8 +34,10 @@ class Placer:
         self._text = text
         self._translation = translation
         self._source = source
+        self._words = _whole_words(text, source)
+        """Words that the atoms of the source are parts of."""
         self._target = target
-        self._weights = _align_copies(weights, _words(text, source), _words(translation, target))
+        self._weights = weights
         self.unplaced: list[str] = []
         """Start tags of elements that no word is aligned to."""
 
@@ -69,13 +55,12 @@ class Placer:
             score, begin, end = self._best_span(item, belongs[item.number], free)
             if score <= 0:
                 continue
-            spans[item.number] = (begin, end)
-            free = [
-                part
-                for one in free
-                for part in ([(one[0], begin), (end, one[1])] if one[0] <= begin and end <= one[1] else [one])
-                if part[0] < part[1]
-            ]
+            begin, end = spans[item.number] = self._with_compounds(item, (begin, end), free)
+            free = _without(free, (begin, end))
+        for item in wide:
+            if item.number not in spans and (atom := self._claim(item, wide, spans, free)) is not None:
+                spans[item.number] = atom
+                free = _without(free, atom)
         gaps = [gap for gap in range(low, high + 1) if not any(begin < gap < end for begin, end in spans.values())]
         placed = []
         for item in items:
@@ -88,6 +73,29 @@ class Placer:
             placed.append(PlacedItem(item, begin, end, tuple(self._place_siblings(item.children, begin, end))))
         # An item without atoms stands before the one that begins at the same atom.
         return sorted(placed, key=lambda one: (one.begin, one.end > one.begin, one.item.number))
+
+    def _claim(self, item: Item, siblings: Sequence[Item], spans: dict[int, Span], free: Sequence[Span]) -> Span | None:
+        """Return the atom that the words of an element without a span are aligned to most, also those cut by its tags.
+
+        It may be the first or last atom of a sibling with more than one, which becomes shorter.
+        """
+        inside = [
+            place
+            for place, (begin, end) in enumerate(self._words)
+            if begin < item.end and end > item.begin and self._text[begin].isalnum()
+        ]
+        owners = {spans[one.number]: one.number for one in siblings if one.number in spans}
+        edges = {edge: owner for owner in owners for edge in (owner[0], owner[1] - 1) if owner[1] - owner[0] > 1}
+        allowed = [place for low, high in free for place in range(low, high)] + list(edges)
+        allowed = [place for place in allowed if self._is_word(place)]
+        weights = self._weights[:, inside].sum(axis=1)
+        best = max(allowed, key=lambda place: weights[place], default=-1)
+        if best < 0 or weights[best] < max(_MIN_CLAIM, float(self._weights[best].max(initial=0)) / 2):
+            return None
+        if best in edges:
+            begin, end = edges[best]
+            spans[owners[begin, end]] = (begin + 1, end) if best == begin else (begin, end - 1)
+        return best, best + 1
 
     def _belongs(self, item: Item) -> Float[np.ndarray, " targets"]:
         """Return the weight of each atom of the translation on the atoms of an element."""
@@ -114,6 +122,7 @@ class Placer:
         """Drop short words and punctuation marks from both ends that are not the best of any word of the element.
 
         These are articles and prepositions that the source does not have: attention gives them to the next word.
+        Words have no punctuation marks at their ends where the element has none in the source.
         """
         score, begin, end = found
         inside = self._inside(item)
@@ -121,15 +130,39 @@ class Placer:
             return found
         weights = self._weights[begin:end, inside]
         kept = {begin + row for row in (weights >= weights.max(axis=0)).any(axis=1).nonzero()[0].tolist()}
-        while begin not in kept and self._is_short(begin):
+        if all(self._text[self._source[place][0]].isalnum() for place in inside):
+            kept = {place for place in kept if self._is_word(place)}
+        while begin < end and begin not in kept and self._is_short(begin):
             begin += 1
-        while end - 1 not in kept and self._is_short(end - 1):
+        while begin < end and end - 1 not in kept and self._is_short(end - 1):
             end -= 1
-        return score, begin, end
+        return (score, begin, end) if begin < end else (0.0, 0, 0)
+
+    def _with_compounds(self, item: Item, span: Span, free: Sequence[Span]) -> Span:
+        """Return a span with all of the compounds at its ends, such as e-mail, unless a tag cuts the compound."""
+        begin, end = span
+        low, high = next(one for one in free if one[0] <= begin and end <= one[1])
+        if not self._text[: item.begin].endswith(_HYPHENS):
+            while begin - 2 >= low and self._is_compound(begin - 1):
+                begin -= 2
+        if not self._text.startswith(_HYPHENS, item.end):
+            while end + 2 <= high and self._is_compound(end):
+                end += 2
+        return begin, end
+
+    def _is_compound(self, place: int) -> bool:
+        """Return whether an atom is a hyphen between two words."""
+        begin, end = self._target[place]
+        is_inside = self._target[place - 1][1] == begin and self._target[place + 1][0] == end
+        is_hyphen = self._translation[begin:end] in _HYPHENS
+        return is_inside and is_hyphen and self._is_word(place - 1) and self._is_word(place + 1)
 
     def _is_short(self, place: int) -> bool:
         begin, end = self._target[place]
         return end - begin <= _MAX_SHORT
+
+    def _is_word(self, place: int) -> bool:
+        return self._translation[self._target[place][0]].isalnum()
 
     def _inside(self, item: Item) -> list[int]:
         """Return the atoms of the source in an element."""
@@ -164,6 +197,23 @@ class Placer:
             near[:-1] += self._weights[:, before]
         scores = near + order
         return max(gaps, key=lambda gap: (scores[gap], -gap))
+
+
+def _without(free: Sequence[Span], span: Span) -> list[Span]:
+    """Return the free atoms without a span."""
+    parts = [
+        part
+        for one in free
+        for part in ([(one[0], span[0]), (span[1], one[1])] if one[0] <= span[0] and span[1] <= one[1] else [one])
+    ]
+    return [part for part in parts if part[0] < part[1]]
+
+
+def _whole_words(text: str, atoms: Sequence[Span]) -> list[Span]:
+    """Return the word around each atom."""
+    words = find_atoms(text)
+    starts = [begin for begin, _ in words]
+    return [words[bisect_right(starts, begin) - 1] for begin, _ in atoms]
 
 
 def scale_items(items: Sequence[Item], source: Sequence[Span], count: int) -> list[PlacedItem]:

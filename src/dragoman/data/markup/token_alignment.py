@@ -14,9 +14,9 @@ from dragoman.array_types import Float
 Span = tuple[int, int]
 """First character, and the one after the last."""
 _ATOMS: Final = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_]+|(\S)\1*"
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_]+|\.{3}|(\S)\1*"
 )
-"""Words, and punctuation marks with their repetitions; characters of scripts without spaces."""
+"""Words, and punctuation marks with their repetitions, an ellipsis by itself; characters of scripts without spaces."""
 _MIN_WEIGHT: Final = 0.02
 """Sum of attention to the words of a source below which a word of a translation is not aligned."""
 

@@ -58,6 +58,19 @@ def test_text_that_the_model_reads(fragment: str, text: str) -> None:
         ("<b>one</b><x/> two", "eins zwei", "0-0 1-1", "<b>eins</b><x/> zwei"),
         ("one <b><x/>two</b>", "eins zwei", "0-0 1-1", "eins <b><x/>zwei</b>"),
         ("one<b> two</b>", "eins zwei", "0-0 1-1", "eins<b> zwei</b>"),
+        # Tags inside of a copied word cut it, and of other words get all of it.
+        ("Press <b>Ctrl</b><b>N</b>", "CtrlN drücken", "0-1 1-0", "<b>Ctrl</b><b>N</b> drücken"),
+        ("H<sub>2</sub>O is wet", "Nass ist H2O", "1-1 2-0", "Nass ist H<sub>2</sub>O"),
+        ("<b>re</b>start now", "jetzt neustarten", "0-1 1-0", "jetzt <b>neustarten</b>"),
+        ("ein<b>-</b>zwei", "a b", "0-0 2-1", "a <b></b>b"),
+        # Names that are copied are aligned to themselves only, whatever the attention says.
+        ("The <b>Super</b> key", "Die Taste Super", "0-0 1-1 1-2", "Die Taste <b>Super</b>"),
+        ("an MP3 or <i>mp3</i> file", "eine MP3 oder mp3", "0-0 1-1 2-2 1-3", "eine MP3 oder <i>mp3</i>"),
+        # Two elements whose words are aligned to the same words share them.
+        ("<b>a b</b> <i>c</i>", "A B", "0-0 2-0 1-1", "<i>A</i> <b>B</b>"),
+        ("an <a>email</a>.", "eine E-Mail.", "0-0 1-3 2-4", "eine <a>E-Mail</a>."),
+        ("click <b>Save…</b>.", "klick Sichern....", "0-0 1-1 2-2 3-3", "klick <b>Sichern...</b>."),
+        ("<b>a</b> b.", "A B.", "0-2 1-1 2-0", "A B<b></b>."),
         ("Run <code>ls</code> now", "Jetzt LS ausführen", "0-2 1-1 2-0", "Jetzt <code>ls</code> ausführen"),
         ("a <b>b</b> &amp; c", "x & <y>", "0-0 2-1", "x <b></b>&amp; &lt;y&gt;"),
     ],
