@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import options
+from dragoman.data.placeholders.rules import PlaceholderRules
 from dragoman.data.terminology.glossary import Glossary
 from dragoman.data.terminology.glossary_files import read_glossary
 from dragoman.errors import ConfigError
@@ -32,7 +33,12 @@ def read_control(given: Mapping[str, Any]) -> ControlOptions:
         options.refuse({name: given.get(name) for name in names}, "without --glossary")
     if "markup" in given:
         control["markup"] = given["markup"]
-    if "placeholders" in given:
+    if "accelerator" in given:
+        if given.get("placeholders") is False:
+            options.refuse({"accelerator": given["accelerator"]}, "with --no-placeholders")
+        mark = given["accelerator"]
+        control["placeholders"] = PlaceholderRules(accelerator=None if mark == "none" else mark)
+    elif "placeholders" in given:
         control["placeholders"] = given["placeholders"]
     return control
 

@@ -91,7 +91,16 @@ LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
 LANGUAGES = ("source_language", "target_language")
 """Languages of a translation."""
-CONTROL = ("target_prefix", "constraints", "glossary", "glossary_languages", "glossary_mode", "markup", "placeholders")
+CONTROL = (
+    "target_prefix",
+    "constraints",
+    "glossary",
+    "glossary_languages",
+    "glossary_mode",
+    "markup",
+    "placeholders",
+    "accelerator",
+)
 """Options that control the words of translations, which `cli.control_options` reads."""
 FILES = ("file", "file_format", "only", "needs_review", "memory", "memory_threshold", "report")
 """Options of the translation of a file."""
@@ -157,6 +166,13 @@ _SHARED: Mapping[str, Any] = (
                 "--placeholders/--no-placeholders",
                 help="Keep placeholders such as %s, {name}, tags and URLs, and translate the branches of ICU messages.",
                 show_default="--placeholders with --file, else --no-placeholders",
+            ),
+        ],
+        "accelerator": Annotated[
+            Literal["_", "&", "none"] | None,
+            typer.Option(
+                help="Mark of keyboard accelerators, as in _File; keep it before a letter, and keep placeholders.",
+                show_default="with --file the one of several texts, else none",
             ),
         ],
     }

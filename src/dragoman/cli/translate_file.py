@@ -53,6 +53,7 @@ def translate_file_command(
         review=files.get("needs_review", "warned"),
         memory=read_memory(files["memory"]) if "memory" in files else None,
         memory_threshold=files.get("memory_threshold", 1.0),
+        target_language=languages.get("target_language"),
     )
     translator = model.load()
     config = model.config(translator)

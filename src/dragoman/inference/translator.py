@@ -162,7 +162,8 @@ class Translator:
 
         With `placeholders`, each of `%s`, `{name}`, `<b>`, URLs and the like is in the translation exactly once, byte
         for byte, and each branch of an ICU message is translated. Where the search cannot write one, it is put in
-        place by its order, and `Translation.unmet` names it.
+        place by its order, and `Translation.unmet` names it. `PlaceholderRules`, for all texts or in a list for each,
+        say which formats number their placeholders, mark accelerators, and need all plural categories.
 
         `glossary` gives terms and their translations: a `Glossary`, a mapping of source to target phrases, or a list
         with one or none for each text. With the `glossary_mode` "hard", the default, they are constraints on the

@@ -12,6 +12,7 @@ from dragoman.data.documents.line_breaks import Paragraph, cut_lines, has_letter
 from dragoman.data.documents.translation_memory import TranslationMemory
 from dragoman.data.placeholders.icu_messages import IcuMessage
 from dragoman.data.placeholders.recognition import find_placeholders
+from dragoman.data.placeholders.rules import PlaceholderRules
 from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.readers.recognize_format import recognize_pairs
 from dragoman.data.terminology.glossary import Glossary
@@ -22,6 +23,7 @@ from dragoman.inference.control.inline_markup import MarkupWarning
 from dragoman.inference.translation_options import StreamOptions
 from dragoman.inference.translation_result import TranslationResult
 from dragoman.inference.translator import Translator
+from dragoman.runs.file_placeholders import count_placeholders, placeholder_warnings, unit_rules, without_accelerator
 
 Selection = Literal["untranslated", "needs_review", "all"]
 """Units that are translated: those without a translation; also those whose translation needs review; all but final."""
@@ -39,6 +41,8 @@ class FileOptions:
     """Translations that are reused where a source is equal."""
     memory_threshold: float = 1.0
     """Similarity from which a translation of a similar source is used and marked for review."""
+    target_language: str | None = None
+    """Code of the language of the translations; ICU messages then have all of its plural categories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ class _Work:
         return join_lines(self.paragraphs, [next(found).text if one.text else "" for one in self.paragraphs])
 
 
-_Key = tuple[Markup | None, str]
+_Key = tuple[Markup | None, str, PlaceholderRules | None]
 Progress = Callable[[Iterator[TranslationResult], int], Iterable[TranslationResult]]
 """Shows the progress of an iterator, of which the number of items is given."""
 
@@ -141,21 +145,24 @@ def translate_file(
 ) -> FileTranslation:
     """Translate the units of a document that `options` select, and fill it.
 
-    `stream_options` are those of `Translator.translate_stream`, where `placeholders` is true by default. Units with
-    equal texts are translated once.
+    `stream_options` are those of `Translator.translate_stream`, where `placeholders` are one of True, the default,
+    False and rules for all texts. Units with equal texts are translated once.
     """
     chosen = [number for number, unit in enumerate(document.units) if _is_selected(unit, options.only)]
     units = document.units
-    done = {number: one for number in chosen if (one := _without_model(units[number], options)) is not None}
+    given = (stream_options or {}).get("placeholders")
+    rules = unit_rules(document, None if isinstance(given, Sequence) else given, options.target_language)
+    found = {number: _without_model(units[number], rules[number], options) for number in chosen}
+    done = {number: one for number, one in found.items() if one is not None}
+    keys: dict[int, _Key] = {
+        number: (units[number].markup, units[number].source, rules[number]) for number in chosen if number not in done
+    }
     work: dict[_Key, _Work] = {}
-    for number in chosen:
-        if number not in done:
-            unit = units[number]
-            work.setdefault((unit.markup, unit.source), _Work(_cut(unit)))
-    _run(translator, work, config, {"placeholders": True, **(stream_options or {})}, progress)
-    for number in chosen:
-        if number not in done:
-            done[number] = _from_model(units[number], work[units[number].markup, units[number].source], options)
+    for number, key in keys.items():
+        work.setdefault(key, _Work(_cut(units[number])))
+    _run(translator, work, config, stream_options or {}, progress)
+    for number, key in keys.items():
+        done[number] = _from_model(units[number], work[key], rules[number], options)
     if isinstance(glossary := (stream_options or {}).get("glossary"), Glossary):
         done = {number: _with_terms(one, units[number], glossary, options) for number, one in done.items()}
     translations = [_as_translation(done[number]) if number in done else None for number in range(len(units))]
@@ -188,10 +195,10 @@ def _cut(unit: Unit) -> tuple[Paragraph, ...]:
     return (Paragraph(inner, unit.source[:place], unit.source[place + len(inner) :]),)
 
 
-def _without_model(unit: Unit, options: FileOptions) -> SegmentReport | None:
+def _without_model(unit: Unit, rules: PlaceholderRules | None, options: FileOptions) -> SegmentReport | None:
     """Return the translation of a unit that needs no model."""
-    if not _is_text(unit):
-        return _report(unit, unit.source, "copy", options)
+    if not _is_text(unit, rules):
+        return _report(unit, unit.source, "copy", rules, options)
     match = options.memory.find(unit.source, options.memory_threshold) if options.memory is not None else None
     if match is None:
         return None
@@ -200,13 +207,20 @@ def _without_model(unit: Unit, options: FileOptions) -> SegmentReport | None:
     origin = "memory" if match.similarity == 1.0 else "fuzzy_memory"
     warnings = () if origin == "memory" else (f"translation of a similar text: {match.source}",)
     return _report(
-        unit, f"{start}{match.target.strip()}{end}", origin, options, warnings=warnings, similarity=match.similarity
+        unit,
+        f"{start}{match.target.strip()}{end}",
+        origin,
+        rules,
+        options,
+        warnings=warnings,
+        similarity=match.similarity,
     )
 
 
-def _is_text(unit: Unit) -> bool:
+def _is_text(unit: Unit, rules: PlaceholderRules | None) -> bool:
     """Return whether a unit has letters besides its placeholders and tags."""
-    text, end, words = _TAG.sub(" ", unit.source) if unit.markup is not None else unit.source, 0, ""
+    source = without_accelerator(unit.source, unit, rules)
+    text, end, words = _TAG.sub(" ", source) if unit.markup is not None else source, 0, ""
     for one in find_placeholders(text, markup=unit.markup is not None):
         words, end = words + text[end : one.start], one.end
     return has_letters(words + text[end:])
@@ -225,11 +239,11 @@ def _run(
     """Translate all texts in one stream."""
     jobs = [one for one in work.values() for _ in one.texts]
     texts = (text for one in work.values() for text in one.texts)
-    markup = [kind for (kind, _), one in work.items() for _ in one.texts]
+    markup = [kind for (kind, *_), one in work.items() for _ in one.texts]
     if any(markup):
         stream_options = {**stream_options, "markup": markup}
-    if not stream_options.get("target_prefix"):  # which has no place in a translation with placeholders
-        stream_options = {**stream_options, "placeholders": stream_options.get("placeholders") is not False}
+    placeholders = [rules for (*_, rules), one in work.items() for _ in one.texts]
+    stream_options = {**stream_options, "placeholders": placeholders if any(placeholders) else None}
     results = translator.translate_stream(texts, config, **stream_options)
     with collect_text_warnings() as found:
         for job, result in zip(jobs, progress(results, len(jobs)), strict=True):
@@ -241,7 +255,7 @@ def _run(
         jobs[warning.number - 1].warnings.append(warning.message)
 
 
-def _from_model(unit: Unit, work: _Work, options: FileOptions) -> SegmentReport:
+def _from_model(unit: Unit, work: _Work, rules: PlaceholderRules | None, options: FileOptions) -> SegmentReport:
     problems = [problem for result in work.results for problem in result[0].markup_problems]
     qualities = [result[0].quality for result in work.results]
     issues = [one.message for quality in qualities for one in quality.warnings if one.kind not in _WARNED]
@@ -250,6 +264,7 @@ def _from_model(unit: Unit, work: _Work, options: FileOptions) -> SegmentReport:
             unit,
             work.translation,
             "machine",
+            rules,
             options,
             warnings=tuple(dict.fromkeys([*work.warnings, *issues, *problems])),
         ),
@@ -265,6 +280,7 @@ def _report(
     unit: Unit,
     text: str,
     origin: str,
+    rules: PlaceholderRules | None,
     options: FileOptions,
     *,
     warnings: tuple[str, ...] = (),
@@ -272,11 +288,7 @@ def _report(
 ) -> SegmentReport:
     if unit.max_length is not None and len(text) > unit.max_length:
         warnings = (*warnings, f"longer than {unit.max_length} characters")
-    needed, found = (_placeholders(one, unit.markup) for one in (unit.source, text))
-    if IcuMessage.parse(unit.source) is not None:  # text around a choice moves into each of its branches
-        found = needed
-    warnings += tuple(f"without the placeholder {one}" for one in needed - found)
-    warnings += tuple(f"with a placeholder more: {one}" for one in found - needed)
+    warnings += tuple(placeholder_warnings(unit, text, rules))
     match options.review:
         case "warned":
             needs_review = bool(warnings)
@@ -293,7 +305,7 @@ def _report(
         needs_review,
         warnings,
         similarity,
-        placeholders=needed.total(),
+        placeholders=count_placeholders(unit.source, unit, rules).total(),
     )
 
 
@@ -309,10 +321,6 @@ def _with_terms(segment: SegmentReport, unit: Unit, glossary: Glossary, options:
         warnings=(*segment.warnings, *(f"not translated as in the glossary: {one}" for one in missing)),
         needs_review=segment.needs_review or (options.review == "warned" and bool(missing)),
     )
-
-
-def _placeholders(text: str, markup: Markup | None) -> Counter[str]:
-    return Counter(one.text for one in find_placeholders(text, markup=markup is not None))
 
 
 def _as_translation(segment: SegmentReport) -> UnitTranslation:

@@ -64,11 +64,7 @@ class ServedModel:
     def can_protect_placeholders(self) -> bool:
         """Whether a translator can write the stand-ins of placeholders."""
         assert isinstance(self.model, Translator)
-        try:
-            PlaceholderControl(self.model.tokenizer)
-        except ConfigError:
-            return False
-        return True
+        return bool(PlaceholderControl(self.model.tokenizer).written)
 
     def language_options(self, pair: LanguagePair) -> dict[str, str]:
         """Return the arguments of `translate` for a pair: none for a model of one pair."""

@@ -93,6 +93,7 @@ CASES = {
     "translate translator --file short.en --output nowhere/x.po": ("nowhere/x.po", "cannot be written"),
     "translate translator --file short.en --report short.en": ("--report short.en: is an input",),
     "translate translator --file short.en --markup xml": ("--markup", "--file"),
+    "translate translator --text x --accelerator _ --no-placeholders": ("--accelerator", "--no-placeholders"),
     "translate translator --memory short.en": ("--memory has no effect without --file",),
     "translate translator --only all": ("--only has no effect without --file",),
     "translate translator short.en": ("short.en", "--input"),

@@ -42,6 +42,8 @@ class Unit:
     """Most characters that the translation may have."""
     line: int | None = None
     """Line of the unit in its file, from 1."""
+    numbering: bool = False
+    """Whether the format allows numbers in placeholders that get their values by their order, as `%2$s`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

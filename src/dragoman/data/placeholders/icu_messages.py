@@ -75,12 +75,17 @@ class IcuMessage:
     """What surrounds the leaves: one more than leaves."""
 
     @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Return the message; None if the text has no choice, is no message or has too many branches."""
-        if not _CHOICE.search(text):
+    def parse(cls, text: str, categories: Sequence[str] = ()) -> Self | None:
+        """Return the message; None if the text has no choice, is no message or has too many branches.
+
+        A text with doubled apostrophes and an argument is a message, too. Choices by a cardinal number have a branch
+        for each of the plural `categories`: missing ones are copies of `other`.
+        """
+        if not _CHOICE.search(text) and not ("''" in text and "{" in text):
             return None
         try:
             message, end = _parse(text, 0, None, 0)
+            _add_categories(message, categories)
             pieces = list(_expand(message, None)) if end == len(text) else []
         except _NotTranslatableError:
             return None
@@ -170,6 +175,40 @@ def _parse(text: str, place: int, choice: Choice | None, depth: int) -> tuple[Me
     if start < place:
         nodes.append(Text(text[start:place]))
     return tuple(nodes), place
+
+
+def find_choices(text: str) -> list[tuple[int, int]]:
+    """Return the places of the choices of a text that is no message, each up to its brace or the end of the text."""
+    found: list[tuple[int, int]] = []
+    for match in _CHOICE.finditer(text):
+        if found and match.start() < found[-1][1]:
+            continue
+        depth, end = 0, match.start()
+        while end < len(text):
+            depth += (text[end] == "{") - (text[end] == "}")
+            end += 1
+            if not depth:
+                break
+        found.append((match.start(), end))
+    return found
+
+
+def _add_categories(message: Message, categories: Sequence[str]) -> None:
+    """Add the branches of plural categories that a choice lacks, as copies of `other`, before it."""
+    for node in message:
+        if not isinstance(node, Choice):
+            continue
+        for _, branch, _ in node.branches:
+            _add_categories(branch, categories)
+        names = [selector.rstrip() for selector, _, _ in node.branches]
+        if not node.is_plural or "selectordinal" in node.head or "other" not in names:
+            continue
+        place = names.index("other")
+        selector, other, _ = node.branches[place]
+        space = node.branches[place - 1][2] if place else " "
+        node.branches[place:place] = [
+            (selector.replace("other", name), other, space) for name in categories if name not in names
+        ]
 
 
 def _parse_argument(text: str, place: int, outer: Choice | None, depth: int) -> tuple[Argument | Choice, int]:

@@ -6,28 +6,17 @@ Placeholders at the ends of a text that say nothing about it, such as tags, stay
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, final
 
-from dragoman.data.placeholders.recognition import Placeholder, PlaceholderKind, find_placeholders
+from dragoman.data.placeholders.clusters import Cluster, cluster_placeholders, trim_clusters
+from dragoman.data.placeholders.numbering import number_placeholders
+from dragoman.data.placeholders.recognition import Placeholder, find_placeholders
 
-MAX_UNIT = 3
-"""Letters that belong to a placeholder which they touch: `%dpx`, `v%s`; more are a word, as in `file%s`."""
-_JOINING: Final = frozenset("/:×*+-–_=#%°|\\~^&€$£¥.,'’")
-"""Marks between two placeholders that keep them together."""
-_SYMBOLS: Final = frozenset("%°€$£¥#~±^*_/\\=+|@")
-"""Marks next to a placeholder that belong to it."""
-_PAIRS: Final = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "<": ">", "`": "`"}
 _OPENING: Final = frozenset("([{\"'“‘«„‚¿¡<`")
 _APART: Final = _OPENING | {">"}
 """Marks that a model reads apart from the word after them."""
-_OUTSIDE: Final[frozenset[PlaceholderKind]] = frozenset({"tag", "entity", "escape"})
-"""Kinds that are left outside of the translated text at its ends."""
-_ORDERED = re.compile(r"%(?!\d+\$|L?\d\d?$|\(|%|[\w#]+[@%])[^%]*|\{(?:[:!][^}]*)?\}", re.DOTALL)
-"""Placeholders that get their values by their order."""
-_ALONE = re.compile(r"<(?!bpt|ept|sc|ec|bx|ex)[^>]*/>|<(?:br|hr|img|wbr|input)\b.*>|<!--.*", re.DOTALL | re.IGNORECASE)
-"""Tags without a partner, which may change places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +34,8 @@ class Slot:
     """Character after, `` at the end."""
     ordered: bool
     """Whether it may not change places with other slots that are ordered."""
+    numbered: str | None = None
+    """The original with numbers in its placeholders, if it may change places then."""
 
     @property
     def is_attached(self) -> tuple[bool, bool]:
@@ -63,6 +54,8 @@ class ProtectedText:
     """What precedes the translated text."""
     end: str = ""
     """What follows it."""
+    numbered_ends: tuple[str, str] = ("", "")
+    """Start and end with numbers in their placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +68,44 @@ class RestoredText:
 
 
 def protect_placeholders(
-    text: str, stand_ins: Sequence[str], *, markup: bool = False, placeholders: Sequence[Placeholder] | None = None
+    text: str,
+    stand_ins: Sequence[str],
+    *,
+    markup: bool = False,
+    placeholders: Sequence[Placeholder] | None = None,
+    numbering: bool = False,
+    whole_start: bool = False,
 ) -> ProtectedText:
     """Return a text with stand-ins in place of its placeholders, by default those of `find_placeholders`.
 
     Stand-ins that the text contains are left out. Where there are too few, the last one stands for all the rest of the
-    text from its first placeholder on to its last.
+    text from its first placeholder on to its last. With `numbering`, those that get their values by their order may
+    change places, and are numbered then. With `whole_start`, nothing precedes what is translated.
     """
     found = find_placeholders(text, markup=markup) if placeholders is None else placeholders
-    clusters = _cluster(text, found, markup=markup)
-    start, end, clusters = _trim(text, clusters, markup=markup)
+    clusters = cluster_placeholders(text, found, markup=markup)
+    start, end, clusters = trim_clusters(text, clusters, markup=markup, whole_start=whole_start)
+    numbers = (number_placeholders(found) if numbering else None) or {}
+    ends = _with_numbers(text, 0, start, found, numbers), _with_numbers(text, end, len(text), found, numbers)
     if not clusters:
-        return ProtectedText(text[start:end], (), text[:start], text[end:])
+        return ProtectedText(text[start:end], (), text[:start], text[end:], ends)
     lower = text.lower()
     free = [one for one in stand_ins if one.lower() not in lower]
     if not free:
         return ProtectedText("", (), text, "")
     if len(clusters) > len(free):
         rest = clusters[len(free) - 1 :]
-        clusters = [*clusters[: len(free) - 1], _Cluster(rest[0].start, rest[-1].end, sum((c.found for c in rest), ()))]
+        clusters = [*clusters[: len(free) - 1], Cluster(rest[0].start, rest[-1].end, sum((c.found for c in rest), ()))]
     parts, slots, place = [], [], start
     for cluster, stand_in in zip(clusters, free, strict=False):
         slot = _slot(text, cluster, stand_in)
+        if any(one.start in numbers for one in cluster.found):
+            slot = replace(slot, numbered=_with_numbers(text, cluster.start, cluster.end, found, numbers))
         spaces = [" " if touches else "" for touches in slot.is_attached]
         parts += [text[place : cluster.start], spaces[0], stand_in, spaces[1]]
         slots.append(slot)
         place = cluster.end
-    return ProtectedText("".join([*parts, text[place:end]]), tuple(slots), text[:start], text[end:])
+    return ProtectedText("".join([*parts, text[place:end]]), tuple(slots), text[:start], text[end:], ends)
 
 
 def restore_placeholders(
@@ -119,8 +123,8 @@ def restore_placeholders(
     """
     slots = protected.slots
     translation = _separate(translation, written)
-    for start, end in reversed(find_invented(protected.text, translation, written)):
-        translation = translation[:start].rstrip() + translation[end:]
+    for low, high in reversed(find_invented(protected.text, translation, written)):
+        translation = translation[:low].rstrip() + translation[high:]
     moved: list[str] = []
     places = [find_stand_in(translation, word) for word in written]
     kept: list[tuple[int, int, int]] = []
@@ -134,12 +138,17 @@ def restore_placeholders(
         if number not in numbers:
             _insert(pieces, numbers, number, share=_share(protected, slot))
     moved += _restore_order(slots, numbers)
+    start, end = protected.start, protected.end
+    counted = [number for number in numbers if slots[number].numbered is not None]
+    if counted != sorted(counted):
+        slots = tuple(slot if slot.numbered is None else replace(slot, original=slot.numbered) for slot in slots)
+        start, end = protected.numbered_ends
     pieces = [escape(piece) for piece in pieces]
     text = pieces[0].lstrip()
     for number, piece in zip(numbers, pieces[1:], strict=True):
         text = _join(text, slots[number], piece)
     text = text.rstrip() if pieces[-1] else text
-    return RestoredText(protected.start + text + protected.end, tuple(dict.fromkeys(moved)))
+    return RestoredText(start + text + end, tuple(dict.fromkeys(moved)))
 
 
 def are_in_place(slots: Sequence[Slot], source: str, translation: str, *, written: Sequence[str]) -> bool:
@@ -157,154 +166,7 @@ def are_in_place(slots: Sequence[Slot], source: str, translation: str, *, writte
     return not _restore_order(slots, numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cluster:
-    start: int
-    end: int
-    found: tuple[Placeholder, ...]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The placeholders."""
-        return tuple(one.text for one in self.found)
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether it has placeholders that get their values by their order, or tags whose partners are elsewhere."""
-        if any(one.kind in ("printf", "brace") and _ORDERED.fullmatch(one.text) for one in self.found):
-            return True
-        tags = [one.text for one in self.found if one.kind == "tag" and not _ALONE.fullmatch(one.text)]
-        closed = [tag.startswith("</") for tag in tags]
-        return bool(tags) and not (closed == [False, True] and _name_of_tag(tags[0]) == _name_of_tag(tags[1]))
-
-
-def _cluster(text: str, found: Sequence[Placeholder], *, markup: bool) -> list[_Cluster]:
-    """Return the placeholders with what belongs to them, in order."""
-    clusters = [_Cluster(one.start, one.end, (one,)) for one in found]
-    clusters = _join_touching(text, clusters, tags=False)
-    clusters = _join_touching(text, _join_elements(clusters), tags=True)
-    bounds = [0, *(place for one in clusters for place in (one.start, one.end)), len(text)]
-    return [
-        _widen(text, one, low=bounds[2 * number], high=bounds[2 * number + 3], markup=markup)
-        for number, one in enumerate(clusters)
-    ]
-
-
-def _join_elements(clusters: Sequence[_Cluster]) -> list[_Cluster]:
-    """Return the clusters, with those that are all that an element has joined with its tags: `<ph>%s</ph>`."""
-    joined: list[_Cluster] = []
-    for one in clusters:
-        joined.append(one)
-        if len(joined) < 3:
-            continue
-        start, inner, end = joined[-3:]
-        tags = [text for cluster in (start, end) for text in cluster.texts]
-        if (
-            start.end == inner.start
-            and inner.end == end.start
-            and len(tags) == 2
-            and _name_of_tag(tags[0]) == _name_of_tag(tags[1])
-            and [tag.startswith("</") for tag in tags] == [False, True]
-        ):
-            joined[-3:] = [_Cluster(start.start, end.end, (*start.found, *inner.found, *end.found))]
-    return joined
-
-
-def _name_of_tag(text: str) -> str | None:
-    found = re.match(r"</?([\w:.-]+)", text)
-    return None if found is None else found[1]
-
-
-def _join_touching(text: str, clusters: Sequence[_Cluster], *, tags: bool) -> list[_Cluster]:
-    """Return the clusters, with those that stay together joined: tags, or what is no tag."""
-    joined: list[_Cluster] = []
-    for one in clusters:
-        last = joined[-1] if joined else None
-        if (
-            last is not None
-            and (one.found[0].kind == "tag") == tags
-            and _touches(text[last.end : one.start], last.found[-1], one.found[0])
-        ):
-            joined[-1] = _Cluster(last.start, one.end, (*last.found, *one.found))
-        else:
-            joined.append(one)
-    return joined
-
-
-def _touches(gap: str, first: Placeholder, second: Placeholder) -> bool:
-    """Return whether two placeholders stay together, with nothing or few marks between them."""
-    if "tag" in (first.kind, second.kind) and first.kind != second.kind:
-        return False
-    return len(gap) <= 2 and all(mark in _JOINING for mark in gap)
-
-
-def _widen(text: str, cluster: _Cluster, *, low: int, high: int, markup: bool) -> _Cluster:
-    """Return a cluster with the units, symbols and pairs of brackets that touch it, between `low` and `high`."""
-    start, end = cluster.start, cluster.end
-    if cluster.found[0].kind not in _OUTSIDE:
-        start -= _length(text[max(low, start - MAX_UNIT - 2) : start][::-1], markup=markup)
-    if cluster.found[-1].kind not in _OUTSIDE:
-        end += _length(text[end : min(high, end + MAX_UNIT + 2)], markup=markup)
-    while (
-        low < start
-        and end < high
-        and _PAIRS.get(text[start - 1]) == text[end]
-        and not (markup and text[start - 1] in "<>")
-    ):
-        start, end = start - 1, end + 1
-    return _Cluster(start, end, cluster.found)
-
-
-def _length(near: str, *, markup: bool) -> int:
-    """Return how many characters next to a placeholder, nearest first, belong to it."""
-    symbols = len(near) - len(near.lstrip("".join(_SYMBOLS - set("&<>" if markup else ""))))
-    if symbols > 2:
-        return 0
-    rest = near[symbols:]
-    letters = 0
-    while letters < len(rest) and rest[letters].isalnum():
-        letters += 1
-    return symbols + (letters if letters <= MAX_UNIT else 0)
-
-
-def _trim(text: str, clusters: list[_Cluster], *, markup: bool) -> tuple[int, int, list[_Cluster]]:
-    """Return the start and end of what is translated, and the placeholders in it.
-
-    Outside of it are white space, tags and the like at the ends, and a label or a value: `%s: no space` and `Name: %s`.
-    """
-    if not _has_letters(text, clusters, markup=markup):
-        return len(text), len(text), []
-    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    left = list(clusters)
-    while left and left[0].start == start:
-        first = left[0]
-        is_label = text[first.end : first.end + 2] == ": "
-        if not is_label and not all(one.kind in _OUTSIDE for one in first.found):
-            break
-        start = first.end + is_label
-        start += len(text[start:]) - len(text[start:].lstrip())
-        left = left[1:]
-    while left and left[-1].end == end and start < left[-1].start:
-        last = left[-1]
-        is_value = text[max(start, last.start - 2) : last.start] == ": "
-        if not is_value and not all(one.kind in _OUTSIDE for one in last.found):
-            break
-        end = start + len(text[start : last.start].rstrip())
-        left = left[:-1]
-    return start, end, left
-
-
-def _has_letters(text: str, clusters: Sequence[_Cluster], *, markup: bool) -> bool:
-    """Return whether there is something to translate besides placeholders."""
-    place, rest = 0, []
-    for one in clusters:
-        rest.append(text[place : one.start])
-        place = one.end
-    left = "".join([*rest, text[place:]])
-    return any(map(str.isalpha, re.sub(r"<[^<>]*+>", "", left) if markup else left))
-
-
-def _slot(text: str, cluster: _Cluster, stand_in: str) -> Slot:
+def _slot(text: str, cluster: Cluster, stand_in: str) -> Slot:
     before, after = text[: cluster.start][-1:], text[cluster.end :][:1]
     return Slot(stand_in, text[cluster.start : cluster.end], cluster.texts, before, after, cluster.is_ordered)
 
@@ -399,7 +261,7 @@ def _insert(pieces: list[str], numbers: list[int], number: int, *, share: float)
 
 def _restore_order(slots: Sequence[Slot], numbers: list[int]) -> list[str]:
     """Put ordered slots into the order of the source, and return their placeholders if they were in another one."""
-    places = [place for place, number in enumerate(numbers) if slots[number].ordered]
+    places = [place for place, number in enumerate(numbers) if slots[number].ordered and slots[number].numbered is None]
     found = [numbers[place] for place in places]
     for place, number in zip(places, sorted(found), strict=True):
         numbers[place] = number
@@ -407,6 +269,16 @@ def _restore_order(slots: Sequence[Slot], numbers: list[int]) -> list[str]:
     if len({slots[number].original for number in changed}) <= 1:
         return []
     return [text for number in changed for text in slots[number].placeholders]
+
+
+def _with_numbers(text: str, start: int, end: int, found: Sequence[Placeholder], numbers: Mapping[int, str]) -> str:
+    """Return a part of a text with numbered placeholders, given by the starts of the originals."""
+    parts, place = [], start
+    for one in found:
+        if start <= one.start < end and one.start in numbers:
+            parts += [text[place : one.start], numbers[one.start]]
+            place = one.end
+    return "".join([*parts, text[place:end]])
 
 
 def _join(before: str, slot: Slot, after: str) -> str:

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
-from dragoman.data.placeholders.icu_messages import IcuMessage, Leaf, unquote_text
+from dragoman.data.documents.plural_categories import plural_categories
+from dragoman.data.placeholders.icu_messages import IcuMessage, Leaf, find_choices, unquote_text
 from dragoman.data.placeholders.recognition import Placeholder, find_placeholders
+from dragoman.data.placeholders.rules import AnyPlaceholders, PlaceholderRules
 from dragoman.data.placeholders.stand_ins import (
     ProtectedText,
     Slot,
@@ -33,6 +35,7 @@ _NUMBERS: Final = tuple(
 """Stand-ins that models copy most reliably: numbers of four different digits, which are no years."""
 _NAMES: Final = ("X1", "X2", "X3", "X4", "X5", "X6", "X7", "X8", "Kowalski", "Nakamura", "Lindgren", "Petrov")
 """Stand-ins for vocabularies without digits."""
+_DEFAULT_RULES: Final = PlaceholderRules()
 _OPENING: Final = "([{\"'“‘«"
 
 
@@ -41,20 +44,44 @@ class PlaceholderControl:
     """Protects the placeholders of the texts of a call."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        """Raises ConfigError if the model can write no stand-in."""
+        """Find the stand-ins that the model can write."""
         reserved = PLACEHOLDER_SYMBOLS if _has_symbols(tokenizer) else ()
         self.written = _writable(tokenizer, (*reserved, *_NUMBERS)) or _writable(tokenizer, _NAMES)
         """Stand-ins, and what the model writes for each."""
-        if not self.written:
-            raise ConfigError("placeholders: this model can write neither digits nor letters. Leave them out.")
 
-    def step(self, text: str, *, markup: bool = False) -> "PlaceholderStep":
-        """Return the step of a text; with `markup` it is a fragment of XML or HTML, whose tags are no placeholders."""
-        message = IcuMessage.parse(text) if PART_BREAK not in text else None
+    def step(
+        self,
+        text: str,
+        rules: PlaceholderRules = _DEFAULT_RULES,
+        *,
+        markup: bool = False,
+        whole_start: bool = False,
+    ) -> "PlaceholderStep":
+        """Return the step of a text; with `markup` it is a fragment of XML or HTML, whose tags are no placeholders.
+
+        With `whole_start`, the translation begins with the first word, whatever precedes it. Raises ConfigError if the
+        model can write no stand-in for a placeholder of the text.
+        """
+        message = _parse_message(text, rules, markup=markup)
         stand_ins = list(self.written)
         if message is None:
-            return PlaceholderStep((protect_placeholders(text, stand_ins, markup=markup),), self)
-        return PlaceholderStep(tuple(_protect_leaf(leaf, stand_ins) for leaf in message.leaves), self, message)
+            protected = protect_placeholders(
+                text,
+                stand_ins,
+                markup=markup,
+                placeholders=_with_choices(text, markup=markup),
+                numbering=rules.numbering,
+                whole_start=whole_start,
+            )
+            parts: tuple[ProtectedText, ...] = (protected,)
+        else:
+            parts = tuple(_protect_leaf(leaf, stand_ins) for leaf in message.leaves)
+        if not self.written and (message is not None or _with_choices(text, markup=markup)):
+            raise ConfigError(
+                f"placeholders: this model can write neither digits nor letters in place of those of {text!r:.60}. "
+                "Leave the option out."
+            )
+        return PlaceholderStep(parts, self, message)
 
 
 @final
@@ -119,9 +146,32 @@ class PlaceholderStep:
         return {" or ".join(one.texts) for one in found}
 
 
-def build_placeholder_control(placeholders: bool | None, tokenizer: Tokenizer) -> PlaceholderControl | None:
-    """Return what protects placeholders, None where they are not."""
-    return PlaceholderControl(tokenizer) if placeholders else None
+def read_rules(given: AnyPlaceholders | None) -> PlaceholderRules | None:
+    """Return the rules for placeholders, None where they are not protected."""
+    if isinstance(given, PlaceholderRules):
+        return given
+    return _DEFAULT_RULES if given else None
+
+
+def _parse_message(text: str, rules: PlaceholderRules, *, markup: bool) -> IcuMessage | None:
+    """Return the ICU message of a text, with the plural categories of the translation unless they are too many."""
+    if PART_BREAK in text or (markup and not find_choices(text)):
+        return None
+    language = rules.plural_language
+    categories = () if language is None else plural_categories(language) or ()
+    return IcuMessage.parse(text, categories) or IcuMessage.parse(text)
+
+
+def _with_choices(text: str, *, markup: bool) -> list[Placeholder]:
+    """Return the placeholders of a text that is no message; choices that could not be read are some."""
+    choices = find_choices(text)
+    others = [
+        one
+        for one in find_placeholders(text, markup=markup)
+        if all(one.end <= start or end <= one.start for start, end in choices)
+    ]
+    found = [*others, *(Placeholder("brace", start, end, text[start:end]) for start, end in choices)]
+    return sorted(found, key=lambda one: one.start)
 
 
 def _protect_leaf(leaf: Leaf, stand_ins: Sequence[str]) -> ProtectedText:

@@ -5,8 +5,12 @@ from dataclasses import dataclass
 from typing import TypedDict, TypeVar
 
 from dragoman.data.markup import MarkupRules
+from dragoman.data.placeholders.accelerators import remove_accelerator
+from dragoman.data.placeholders.recognition import find_placeholders
+from dragoman.data.placeholders.rules import AnyPlaceholders, PlaceholderRules
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import ConfigError, DataError
+from dragoman.inference.control.accelerators import AcceleratorStep
 from dragoman.inference.control.glossary_terms import (
     GlossaryControl,
     GlossaryMode,
@@ -15,13 +19,15 @@ from dragoman.inference.control.glossary_terms import (
 )
 from dragoman.inference.control.inline_markup import AnyMarkup, MarkupStep, TextMarkup, read_markup
 from dragoman.inference.control.pair_aligner import PairAligner
-from dragoman.inference.control.placeholders import PlaceholderControl, build_placeholder_control
+from dragoman.inference.control.placeholders import PlaceholderControl, read_rules
 from dragoman.inference.control.prepared_text import PreparedText, TextStep
 from dragoman.inference.control.text_constraints import Constraint, TextConstraints
 from dragoman.inference.length_batches import text_list
 from dragoman.number_words import counted
 
 _T = TypeVar("_T")
+TextPlaceholders = AnyPlaceholders | Sequence[AnyPlaceholders | None]
+"""Whether the placeholders of all texts are protected, or with which rules; or those of each text."""
 
 
 class ControlOptions(TypedDict, total=False):
@@ -32,7 +38,7 @@ class ControlOptions(TypedDict, total=False):
     glossary: TextGlossaries | None
     glossary_mode: GlossaryMode | None
     markup: TextMarkup | None
-    placeholders: bool | None
+    placeholders: TextPlaceholders | None
 
 
 def control_of_part(control: ControlOptions, first: int, count: int) -> ControlOptions:
@@ -47,6 +53,8 @@ def control_of_part(control: ControlOptions, first: int, count: int) -> ControlO
         part["glossary"] = glossary[first : first + count]
     if (markup := _markup_of_each(control.get("markup"))) is not None:
         part["markup"] = markup[first : first + count]
+    if isinstance(placeholders := control.get("placeholders"), Sequence):
+        part["placeholders"] = placeholders[first : first + count]
     return part
 
 
@@ -57,6 +65,7 @@ def check_length(control: ControlOptions, count: int) -> None:
     if isinstance(glossary := control.get("glossary"), Sequence):
         _one_for_each(glossary, count, "glossary")
     _read_markups(control.get("markup"), count)
+    _read_placeholders(control.get("placeholders"), count)
 
 
 def prepare_texts(
@@ -69,7 +78,7 @@ def prepare_texts(
     glossary: TextGlossaries | None = None,
     glossary_mode: GlossaryMode | None = None,
     markup: TextMarkup | None = None,
-    placeholders: bool | None = None,
+    placeholders: TextPlaceholders | None = None,
 ) -> list[PreparedText]:
     """Return the texts, prepared; `aligner` places their tags.
 
@@ -79,13 +88,13 @@ def prepare_texts(
     needed = _read_constraints(constraints, len(texts))
     terms = _read_glossaries(glossary, glossary_mode, tokenizer, len(texts))
     rules = _read_markups(markup, len(texts))
-    protection = build_placeholder_control(placeholders, tokenizer)
-    if protection is not None and any(prefix.strip() for prefix in prefixes):
-        raise ConfigError("target_prefix: a translation with placeholders begins as its source does. Leave one out.")
-    prepare = _Preparation(aligner, protection)
+    protection = _read_placeholders(placeholders, len(texts))
+    prepare = _Preparation(aligner, PlaceholderControl(tokenizer) if any(protection) else None)
     return [
-        PreparedText(text, prepare.steps(text, own_rules, own_terms), prefix.strip(), tuple(own))
-        for text, prefix, own, own_rules, own_terms in zip(texts, prefixes, needed, rules, terms, strict=True)
+        PreparedText(text, prepare.steps(text, own_rules, own_terms, kept, prefix), prefix.strip(), tuple(own))
+        for text, prefix, own, own_rules, own_terms, kept in zip(
+            texts, prefixes, needed, rules, terms, protection, strict=True
+        )
     ]
 
 
@@ -96,11 +105,26 @@ class _Preparation:
     aligner: PairAligner
     placeholders: PlaceholderControl | None
 
-    def steps(self, text: str, rules: MarkupRules | None, terms: GlossaryControl | None) -> tuple[TextStep, ...]:
+    def steps(
+        self,
+        text: str,
+        rules: MarkupRules | None,
+        terms: GlossaryControl | None,
+        kept: PlaceholderRules | None,
+        prefix: str,
+    ) -> tuple[TextStep, ...]:
         """Return the steps of a text; each changes the text that the step before it has made."""
         steps: list[TextStep] = []
-        if self.placeholders is not None:
-            step = self.placeholders.step(text, markup=rules is not None)
+        if kept is not None and kept.accelerator is not None and rules is None:
+            marked = remove_accelerator(text, kept.accelerator)
+            if marked is not None:
+                steps.append(AcceleratorStep(marked))
+                text = marked.text
+        if self.placeholders is not None and kept is not None:
+            if find_placeholders(prefix):
+                raise ConfigError(f"target_prefix = {prefix!r:.60} has placeholders, which are kept. Leave one out.")
+            begins = bool(prefix.strip())
+            step = self.placeholders.step(text, kept, markup=rules is not None, whole_start=begins)
             if step.message is not None:  # its branches are no fragments of markup: their tags are placeholders
                 rules = None
             steps.append(step)
@@ -136,6 +160,13 @@ def _read_markups(given: TextMarkup | None, count: int) -> list[MarkupRules | No
         return list(map(read_markup, _one_for_each(each, count, "markup")))
     assert given is None or isinstance(given, str | MarkupRules)
     return [read_markup(given)] * count
+
+
+def _read_placeholders(given: TextPlaceholders | None, count: int) -> list[PlaceholderRules | None]:
+    """Return the rules for the placeholders of each text."""
+    if isinstance(given, Sequence):
+        return list(map(read_rules, _one_for_each(given, count, "placeholders")))
+    return [read_rules(given)] * count
 
 
 def _read_glossaries(

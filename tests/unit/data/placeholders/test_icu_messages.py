@@ -65,3 +65,32 @@ def test_apostrophes_are_doubled_where_they_would_quote() -> None:
     assert quote_text("l'ami {x}", in_plural=False, doubles=False) == "l'ami '{'x'}'"
     assert quote_text("l'", in_plural=False, doubles=False) == "l''"
     assert quote_text("l'ami", in_plural=False, doubles=True) == "l''ami"
+
+
+def test_missing_categories_are_copies_of_other() -> None:
+    text = "{n, plural, =0 {none} one {# file} other {# files {g, select, a {x} other {y}}}}"
+    message = IcuMessage.parse(text, ("one", "few", "other"))
+    assert message is not None
+    assert [leaf.source for leaf in message.leaves] == [
+        "none",
+        "# file",
+        "# files x",
+        "# files y",
+        "# files x",
+        "# files y",
+    ]
+    assert "few {{g, select" in message.fill([leaf.source for leaf in message.leaves])
+
+
+def test_ordinals_keep_their_categories() -> None:
+    text = "{n, selectordinal, one {#st} other {#th}}"
+    message = IcuMessage.parse(text, ("one", "few", "other"))
+    assert message is not None
+    assert message.fill([leaf.source for leaf in message.leaves]) == text
+
+
+def test_doubled_apostrophe_makes_a_message_of_a_text_with_argument() -> None:
+    message = IcuMessage.parse("It''s {0}")
+    assert message is not None
+    assert message.quote(message.leaves[0])("l'") == "l''"
+    assert IcuMessage.parse("It's {0}") is None

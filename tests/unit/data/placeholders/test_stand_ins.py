@@ -97,3 +97,20 @@ def test_elements_and_tags_without_partner_may_change_places() -> None:
 def test_words_like_stand_ins_are_not_left(translation: str, restored: str) -> None:
     protected = protect_placeholders("{a} to {b} in 2030", ("4817", "5926"))
     assert restore_placeholders(protected, translation, written=["4817", "5926"]).text.split() == restored.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "restored"),
+    [
+        ("Copy %d files to %s now", "Nach B2 A1 kopieren", "Nach %2$s %1$d kopieren"),
+        ("Copy %d files to %s now", "A1 nach B2 kopieren", "%d nach %s kopieren"),
+        ("Copy {} to {:d} by {!r}", "B2 A1 C3", "{1:d} {0} {2!r}"),
+        ("%s: copy %5.1f%% of %-10s", "zu B2 A1", "%1$s: zu %3$-10s %2$5.1f%%"),
+        ("Copy %*d files to %s now", "Nach B2 A1 kopieren", "Nach %*d %s kopieren"),
+        ("At %Y in %s now", "In B2 A1", "In %Y %s"),
+    ],
+)
+def test_numbered_placeholders_follow_their_words(text: str, translation: str, restored: str) -> None:
+    protected = protect_placeholders(text, STAND_INS, numbering=True)
+    written = [slot.stand_in for slot in protected.slots]
+    assert restored in restore_placeholders(protected, translation, written=written).text

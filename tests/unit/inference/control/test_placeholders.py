@@ -7,9 +7,10 @@ import pytest
 
 from dragoman import load
 from dragoman.data.placeholders.recognition import find_placeholders
+from dragoman.data.placeholders.rules import PlaceholderRules
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
 from dragoman.data.tokenizers.reserved_symbols import PLACEHOLDER_SYMBOLS, add_reserved_symbols
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DataError
 from dragoman.inference import Translator
 from dragoman.inference.control.placeholders import PlaceholderControl
 from dragoman.runs.load import load_torch_model
@@ -94,7 +95,53 @@ def test_terms_of_a_glossary_appear_next_to_placeholders(translator: Translator)
 
 def test_prefix_with_placeholders_is_refused(translator: Translator) -> None:
     with pytest.raises(ConfigError, match="target_prefix"):
-        translator.translate("a %s", placeholders=True, target_prefix="ein")
+        translator.translate("a %s", placeholders=True, target_prefix="ein %s")
+
+
+def test_translation_begins_with_prefix_before_placeholders(translator: Translator) -> None:
+    found = translator.translate("%s: a cat <b>sits</b>", placeholders=True, target_prefix="ein hund").text
+    assert found.startswith("ein hund")
+    assert [found.count(one) for one in ("%s", "<b>", "</b>")] == [1, 1, 1]
+
+
+def test_each_text_has_its_own_rules(translator: Translator) -> None:
+    texts = ["a _cat sits", "a _cat sits", "a cat %s"]
+    rules = [PlaceholderRules(accelerator="_"), None, True]
+    found = [one.text for one in translator.translate(texts, placeholders=rules)]
+    assert found[0].count("_") == 1
+    assert found[0].startswith(translator.translate("a cat sits").text)  # which has no letters
+    assert found[1] == translator.translate(texts[1]).text
+    assert found[2].count("%s") == 1
+    assert [one.text for one in translator.translate_stream(texts, placeholders=rules, chunk=1)] == found
+    with pytest.raises(DataError, match="placeholders"):
+        translator.translate(texts, placeholders=rules[:2])
+
+
+def test_alternatives_have_placeholders(translator: Translator) -> None:
+    found = translator.alternatives("two dogs %s", count=3, placeholders=True)
+    assert len(found) == 3
+    assert [one.translation.text.count("%s") for one in found] == [1, 1, 1]
+
+
+def test_message_has_the_plural_categories_of_a_language(translator: Translator) -> None:
+    rules = PlaceholderRules(plural_language="pl")
+    text = "{n, plural, one {# dog} other {# dogs}}"
+    found = translator.translate(text, placeholders=rules).text
+    assert [found.count(f"{name} {{") for name in ("one", "few", "many", "other")] == [1, 1, 1, 1]
+    assert found.count("#") == 4
+
+
+def test_choice_that_is_no_message_stays_as_it_is(translator: Translator) -> None:
+    text = "a cat {n, plural, one {# dog} other {# {dogs}"
+    assert text[6:] in translator.translate(text, placeholders=True).text
+
+
+def test_model_without_stand_ins_translates_texts_without_placeholders() -> None:
+    tokenizer = Tokenizer.train(lambda: [("ä ö", "ö ä")], BpeConfig(vocab_size=300, byte_fallback=False))
+    control = PlaceholderControl(tokenizer)
+    assert control.step("ä ö").text == "ä ö"
+    with pytest.raises(ConfigError, match="neither digits nor letters"):
+        control.step("ä %s")
 
 
 def test_stand_ins_are_reserved_symbols_where_the_model_has_them() -> None:

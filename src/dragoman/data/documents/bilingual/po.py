@@ -21,6 +21,10 @@ from dragoman.errors import DataError, shorten
 
 WIDTH = 80
 """Columns after which gettext wraps lines."""
+_NUMBERING = frozenset(
+    f"{name}-format" for name in ("c", "objc", "java-printf", "php", "perl", "javascript", "python-brace")
+)
+"""Flags of formats whose placeholders may be numbered."""
 _CHARSET = re.compile(rb"charset=([A-Za-z0-9_.:-]+)")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d{1,2})\])?)\s*(?=\")")
@@ -290,6 +294,7 @@ def _unit(message: PoMessage, number: int, plurals: PluralForms) -> Unit:
         notes="\n".join(text[2:].strip() for _, _, text in message.comments if text[:2] in ("#.", "# ")),
         plural=plural,
         line=message.line,
+        numbering=bool(message.flags & _NUMBERING),
     )
 
 

@@ -118,7 +118,7 @@ def _apple_entry(found: re.Match[str], notes: str, line: int) -> Iterator[Entry]
     source = _APPLE_ESCAPE.sub(_unescape_apple, value)
     if source.strip():
         key = found["key"].strip('"')
-        unit = Unit(source=source, key=key, notes=notes, line=line)
+        unit = Unit(source=source, key=key, notes=notes, line=line, numbering=True)
         yield replaced(unit, found.start("value"), found.end("value"), escape_apple)
 
 

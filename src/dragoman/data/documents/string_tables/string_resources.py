@@ -60,7 +60,7 @@ def _stringsdict_entries(xml: XmlFile, element: XmlElement, path: str, language:
         if child.name == "key":
             key = child
         elif child.name == "string" and key is not None and key.text in categories and child.text.strip():
-            unit = Unit(source=child.text, key=f"{path}{key.text}", plural=key.text, line=child.line)
+            unit = Unit(source=child.text, key=f"{path}{key.text}", plural=key.text, line=child.line, numbering=True)
             for missing in missing_categories(categories, language) if key.text == "other" else ():
                 before = f"<key>{missing}</key>{xml.indent(child.start)}<string>"
                 write = _Around(before, escape, f"</string>{xml.indent(key.start)}")
@@ -136,7 +136,13 @@ def _android_entry(xml: XmlFile, resource: _Resource) -> Iterator[Entry]:
     if not source.strip() or source.startswith(("@string/", "@android:")):
         return
     unit = Unit(
-        source=source, markup=markup, key=resource.key, notes=resource.notes, plural=resource.plural, line=element.line
+        source=source,
+        markup=markup,
+        key=resource.key,
+        notes=resource.notes,
+        plural=resource.plural,
+        line=element.line,
+        numbering=True,
     )
 
     def write(text: str) -> str:

@@ -1,0 +1,173 @@
+"""Clusters of placeholders: those that touch each other, with what belongs to them, and what is left outside."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dragoman.data.placeholders.recognition import Placeholder, PlaceholderKind
+
+MAX_UNIT = 3
+"""Letters that belong to a placeholder which they touch: `%dpx`, `v%s`; more are a word, as in `file%s`."""
+_JOINING: Final = frozenset("/:×*+-–_=#%°|\\~^&€$£¥.,'’")
+"""Marks between two placeholders that keep them together."""
+_SYMBOLS: Final = frozenset("%°€$£¥#~±^*_/\\=+|@")
+"""Marks next to a placeholder that belong to it."""
+_PAIRS: Final = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "<": ">", "`": "`"}
+_OUTSIDE: Final[frozenset[PlaceholderKind]] = frozenset({"tag", "entity", "escape"})
+"""Kinds that are left outside of the translated text at its ends."""
+_ORDERED = re.compile(r"%(?!\d+\$|L?\d\d?$|\(|%|[\w#]+[@%])[^%]*|\{(?:[:!][^}]*)?\}", re.DOTALL)
+"""Placeholders that get their values by their order."""
+_ALONE = re.compile(r"<(?!bpt|ept|sc|ec|bx|ex)[^>]*/>|<(?:br|hr|img|wbr|input)\b.*>|<!--.*", re.DOTALL | re.IGNORECASE)
+"""Tags without a partner, which may change places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Placeholders that share a stand-in, and their place with what belongs to them."""
+
+    start: int
+    end: int
+    found: tuple[Placeholder, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The placeholders."""
+        return tuple(one.text for one in self.found)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it has placeholders that get their values by their order, or tags whose partners are elsewhere."""
+        if any(one.kind in ("printf", "brace") and _ORDERED.fullmatch(one.text) for one in self.found):
+            return True
+        tags = [one.text for one in self.found if one.kind == "tag" and not _ALONE.fullmatch(one.text)]
+        closed = [tag.startswith("</") for tag in tags]
+        return bool(tags) and not (closed == [False, True] and _name_of_tag(tags[0]) == _name_of_tag(tags[1]))
+
+
+def cluster_placeholders(text: str, found: Sequence[Placeholder], *, markup: bool) -> list[Cluster]:
+    """Return the placeholders with what belongs to them, in order."""
+    clusters = [Cluster(one.start, one.end, (one,)) for one in found]
+    clusters = _join_touching(text, clusters, tags=False)
+    clusters = _join_touching(text, _join_elements(clusters), tags=True)
+    bounds = [0, *(place for one in clusters for place in (one.start, one.end)), len(text)]
+    return [
+        _widen(text, one, low=bounds[2 * number], high=bounds[2 * number + 3], markup=markup)
+        for number, one in enumerate(clusters)
+    ]
+
+
+def _join_elements(clusters: Sequence[Cluster]) -> list[Cluster]:
+    """Return the clusters, with those that are all that an element has joined with its tags: `<ph>%s</ph>`."""
+    joined: list[Cluster] = []
+    for one in clusters:
+        joined.append(one)
+        if len(joined) < 3:
+            continue
+        start, inner, end = joined[-3:]
+        tags = [text for cluster in (start, end) for text in cluster.texts]
+        if (
+            start.end == inner.start
+            and inner.end == end.start
+            and len(tags) == 2
+            and _name_of_tag(tags[0]) == _name_of_tag(tags[1])
+            and [tag.startswith("</") for tag in tags] == [False, True]
+        ):
+            joined[-3:] = [Cluster(start.start, end.end, (*start.found, *inner.found, *end.found))]
+    return joined
+
+
+def _name_of_tag(text: str) -> str | None:
+    found = re.match(r"</?([\w:.-]+)", text)
+    return None if found is None else found[1]
+
+
+def _join_touching(text: str, clusters: Sequence[Cluster], *, tags: bool) -> list[Cluster]:
+    """Return the clusters, with those that stay together joined: tags, or what is no tag."""
+    joined: list[Cluster] = []
+    for one in clusters:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and (one.found[0].kind == "tag") == tags
+            and _touches(text[last.end : one.start], last.found[-1], one.found[0])
+        ):
+            joined[-1] = Cluster(last.start, one.end, (*last.found, *one.found))
+        else:
+            joined.append(one)
+    return joined
+
+
+def _touches(gap: str, first: Placeholder, second: Placeholder) -> bool:
+    """Return whether two placeholders stay together, with nothing or few marks between them."""
+    if "tag" in (first.kind, second.kind) and first.kind != second.kind:
+        return False
+    return len(gap) <= 2 and all(mark in _JOINING for mark in gap)
+
+
+def _widen(text: str, cluster: Cluster, *, low: int, high: int, markup: bool) -> Cluster:
+    """Return a cluster with the units, symbols and pairs of brackets that touch it, between `low` and `high`."""
+    start, end = cluster.start, cluster.end
+    if cluster.found[0].kind not in _OUTSIDE:
+        start -= _length(text[max(low, start - MAX_UNIT - 2) : start][::-1], markup=markup)
+    if cluster.found[-1].kind not in _OUTSIDE:
+        end += _length(text[end : min(high, end + MAX_UNIT + 2)], markup=markup)
+    while (
+        low < start
+        and end < high
+        and _PAIRS.get(text[start - 1]) == text[end]
+        and not (markup and text[start - 1] in "<>")
+    ):
+        start, end = start - 1, end + 1
+    return Cluster(start, end, cluster.found)
+
+
+def _length(near: str, *, markup: bool) -> int:
+    """Return how many characters next to a placeholder, nearest first, belong to it."""
+    symbols = len(near) - len(near.lstrip("".join(_SYMBOLS - set("&<>" if markup else ""))))
+    if symbols > 2:
+        return 0
+    rest = near[symbols:]
+    letters = 0
+    while letters < len(rest) and rest[letters].isalnum():
+        letters += 1
+    return symbols + (letters if letters <= MAX_UNIT else 0)
+
+
+def trim_clusters(
+    text: str, clusters: list[Cluster], *, markup: bool, whole_start: bool
+) -> tuple[int, int, list[Cluster]]:
+    """Return the start and end of what is translated, and the placeholders in it.
+
+    Outside of it are white space, tags and the like at the ends, and a label or a value: `%s: no space` and `Name: %s`.
+    """
+    if not _has_letters(text, clusters, markup=markup):
+        return len(text), len(text), []
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    left = list(clusters)
+    while left and left[0].start == start and not whole_start:
+        first = left[0]
+        is_label = text[first.end : first.end + 2] == ": "
+        if not is_label and not all(one.kind in _OUTSIDE for one in first.found):
+            break
+        start = first.end + is_label
+        start += len(text[start:]) - len(text[start:].lstrip())
+        left = left[1:]
+    while left and left[-1].end == end and start < left[-1].start:
+        last = left[-1]
+        is_value = text[max(start, last.start - 2) : last.start] == ": "
+        if not is_value and not all(one.kind in _OUTSIDE for one in last.found):
+            break
+        end = start + len(text[start : last.start].rstrip())
+        left = left[:-1]
+    return start, end, left
+
+
+def _has_letters(text: str, clusters: Sequence[Cluster], *, markup: bool) -> bool:
+    """Return whether there is something to translate besides placeholders."""
+    place, rest = 0, []
+    for one in clusters:
+        rest.append(text[place : one.start])
+        place = one.end
+    left = "".join([*rest, text[place:]])
+    return any(map(str.isalpha, re.sub(r"<[^<>]*+>", "", left) if markup else left))
