@@ -1,4 +1,4 @@
-"""Small DOCX, PPTX, ODT, ODP and EPUB files for tests, in the form that their programs write."""
+"""Small DOCX, PPTX, XLSX, ODT, ODP and EPUB files for tests, in the form that their programs write."""
 
 import io
 import zipfile
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 SLIDES = "http://schemas.openxmlformats.org/presentationml/2006/main"
+SHEETS = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 OPEN = "urn:oasis:names:tc:opendocument:xmlns"
@@ -75,6 +76,24 @@ def pptx(*slides: str) -> bytes:
             "</p:txBody></p:sp></p:spTree></p:cSld></p:sld>"
         )
     return archive(members)
+
+
+def xlsx(shared: str, sheet: str = "", **parts: str) -> bytes:
+    """Return an XLSX file with its shared strings, the rows of a sheet, and other parts, such as `tables/table1`."""
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    names = {"sharedStrings": "xl/sharedStrings.xml", "worksheet": "xl/worksheets/sheet1.xml"}
+    overrides = "".join(
+        f'<Override PartName="/{path}" ContentType="{kind}.{name}+xml"/>' for name, path in names.items()
+    )
+    return archive(
+        {
+            "[Content_Types].xml": f'{_XML}<Types xmlns="{PACKAGE}/content-types">{overrides}</Types>',
+            "xl/workbook.xml": f'{_XML}<workbook xmlns="{SHEETS}"><sheets><sheet name="Hello"/></sheets></workbook>',
+            names["worksheet"]: f'{_XML}<worksheet xmlns="{SHEETS}"><sheetData>{sheet}</sheetData></worksheet>',
+            names["sharedStrings"]: f'{_XML}<sst xmlns="{SHEETS}">{shared}</sst>',
+            **{f"xl/{name}.xml": content for name, content in parts.items()},
+        }
+    )
 
 
 def open_document_file(body: str, *, styles: str = "", kind: str = "text") -> bytes:

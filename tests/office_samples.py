@@ -4,10 +4,16 @@ import io
 
 import docx as python_docx
 import odf.opendocument
+import openpyxl
 import pptx as python_pptx
 from docx.document import Document
 from odf.style import Style, TextProperties
 from odf.text import H, P, Span
+from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.cell.text import InlineFont
+from openpyxl.comments import Comment
+from openpyxl.worksheet.datavalidation import DataValidation
+from openpyxl.worksheet.table import Table
 
 from tests.archive_documents import archive
 
@@ -41,6 +47,27 @@ def pptx() -> bytes:
         run.text, run.font.bold = text, number == 1
     slide.notes_slide.notes_text_frame.text = "Langsam sprechen"
     return _saved(presentation)
+
+
+def xlsx() -> bytes:
+    """Return an XLSX file of openpyxl: texts, runs, numbers, formulas, a table, a comment and a rule."""
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    sheet.title = "Hafen"
+    bold, plain = InlineFont(b=True), InlineFont()
+    sheet["A1"] = CellRichText(
+        TextBlock(plain, GREETING[0]), TextBlock(bold, GREETING[1]), TextBlock(plain, GREETING[2])
+    )
+    sheet["A2"], sheet["B2"], sheet["C2"] = "Der Hafen", 7.5, '=IF(A4="Ja", B2*2, "Nein")'
+    sheet["A3"], sheet["A4"], sheet["A5"] = "Zeile eins\nZeile zwei & mehr", "Ja", True
+    sheet["A2"].comment = Comment("Bitte lesen", "Autor")
+    sheet.append(["Name", "Preis"])
+    sheet.append(["Brot", 3])
+    sheet.add_table(Table(displayName="Preise", ref="A6:B7"))
+    sheet.add_data_validation(DataValidation(type="list", formula1='"Rot,Blau"', sqref="D1"))
+    sheet["D1"] = "Blau"
+    workbook.create_sheet("Zwei")["A1"] = "Der Hafen"
+    return _saved(workbook)
 
 
 def odt() -> bytes:

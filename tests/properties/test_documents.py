@@ -18,7 +18,7 @@ from dragoman.data.documents.document import Document, UnitTranslation, identity
 from dragoman.data.documents.recognize import open_document
 from dragoman.data.documents.texts.subtitles import Subtitles
 from dragoman.errors import DataError
-from tests.archive_documents import docx, epub, open_document_file, pptx, run
+from tests.archive_documents import docx, epub, member, open_document_file, pptx, run, xlsx
 from tests.property_settings import damaged_files, examples
 
 WORDS = st.sampled_from(
@@ -260,6 +260,30 @@ def test_slides_come_back(slides: list[str], change: Callable[[str, str | None],
     check(pptx(*slides), "a.pptx", change=change)
 
 
+_CELL_FORMAT = st.sampled_from(["", "<rPr><b/></rPr>", "<rPr><i/><sz val='11'/></rPr>"])
+_CELL_TEXT = PLAIN | st.builds("{}\n{} ".format, PLAIN, PLAIN)
+_CELL_RUN = st.builds('<r>{}<t xml:space="preserve">{} </t></r>'.format, _CELL_FORMAT, _CELL_TEXT)
+_CELL = st.lists(_CELL_RUN, min_size=1, max_size=5).map("".join) | _CELL_TEXT.map("<t>{}</t>".format)
+_READING = "<t>Baum</t><rPh sb='0' eb='1'><t>kana</t></rPh><phoneticPr fontId='1'/>"
+
+
+@examples(200)
+@given(st.lists(_CELL | st.just(_READING), max_size=4), st.lists(_CELL, max_size=2), st.sampled_from([upper, shuffled]))
+def test_workbooks_come_back(shared: list[str], inline: list[str], change: Callable[[str, str | None], str]) -> None:
+    rows = "".join(f'<row><c t="inlineStr"><is>{one}</is></c><c><f>A1*2</f><v>5</v></c></row>' for one in inline)
+    content = xlsx("".join(f"<si>{one}</si>" for one in shared), rows)
+    document = open_document(content, name="a.xlsx")
+    assert identity(document) == content
+    wanted = [change(unit.source, unit.markup) for unit in document.units]
+    filled = document.fill([UnitTranslation(text=one) for one in wanted])
+    read = [unit.source for unit in open_document(filled, name="a.xlsx").units]
+    # White space between two formats may have either.
+    assert ["".join(without_ids(one).split()) for one in read] == ["".join(without_ids(one).split()) for one in wanted]
+    for path, name, expected in (("sharedStrings", "si", len(shared)), ("worksheets/sheet1", "is", len(inline))):
+        root = ElementTree.fromstring(member(filled, f"xl/{path}.xml"))
+        assert sum(one.tag.endswith(f"}}{name}") for one in root.iter()) == expected
+
+
 _NOTE = "<text:note><text:note-body><text:p>Note</text:p></text:note-body></text:note>"
 _ODF_INLINE = st.recursive(
     PLAIN | st.sampled_from(["<text:line-break/>", "<text:s/>", "<text:tab/>", "&amp;", _NOTE]),
@@ -298,6 +322,7 @@ def test_books_come_back(chapters: list[str], labels: list[str]) -> None:
 SAMPLES = {
     "a.docx": docx(f"<w:p>{run('Hello')}{run('big', '<w:b/>')}<w:r><w:tab/></w:r>{run('world')}</w:p>"),
     "a.pptx": pptx("<a:p><a:r><a:t>Hello</a:t></a:r></a:p>"),
+    "a.xlsx": xlsx("<si><t>Hello</t></si><si><r><rPr><b/></rPr><t>big</t></r><r><t> world</t></r></si>"),
     "a.odt": open_document_file("<text:p>Hello <text:span>big</text:span></text:p>"),
     "a.epub": epub("<p>Hello</p>", labels=("One",)),
     "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\nHello\n",

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from dragoman.data.documents.archives.epub import Book
 from dragoman.data.documents.archives.ooxml import OfficeDocument
 from dragoman.data.documents.archives.opendocument import OpenDocument
+from dragoman.data.documents.archives.spreadsheet import Workbook
 from dragoman.data.documents.bilingual.multilingual_xml import open_multilingual
 from dragoman.data.documents.bilingual.po import open_po
 from dragoman.data.documents.bilingual.qt_linguist import open_ts
@@ -28,7 +29,7 @@ from dragoman.errors import DataError, describe_unreadable, shorten
 DocumentFormat = Literal[
     "po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "xcstrings", "resx", "ts", "properties",
     "json", "yaml", "csv",
-    "html", "text", "srt", "vtt", "docx", "pptx", "odt", "odp", "epub", "markdown",
+    "html", "text", "srt", "vtt", "docx", "pptx", "xlsx", "odt", "odp", "epub", "markdown",
 ]  # fmt: skip
 """Formats of documents."""
 
@@ -52,6 +53,7 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".vtt": "vtt",
     **dict.fromkeys((".docx", ".docm", ".dotx"), "docx"),
     **dict.fromkeys((".pptx", ".pptm", ".ppsx"), "pptx"),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xltx"), "xlsx"),
     **dict.fromkeys((".odt", ".ott"), "odt"),
     **dict.fromkeys((".odp", ".otp"), "odp"),
     ".epub": "epub",
@@ -81,6 +83,7 @@ _OPENERS: dict[DocumentFormat, _Open] = {
     "vtt": lambda content, name, *_: Subtitles(content, format="vtt", name=name),
     "docx": lambda content, name, *_: OfficeDocument(content, format="docx", name=name),
     "pptx": lambda content, name, *_: OfficeDocument(content, format="pptx", name=name),
+    "xlsx": lambda content, name, *_: Workbook(content, name=name),
     "odt": lambda content, name, *_: OpenDocument(content, format="odt", name=name),
     "odp": lambda content, name, *_: OpenDocument(content, format="odp", name=name),
     "markdown": lambda content, name, *_: Markdown(content, name=name),

@@ -9,7 +9,7 @@ from dragoman.data.documents.archives.xml_syntax import MAX_DEPTH
 from dragoman.data.documents.document import UnitTranslation, identity
 from dragoman.data.documents.recognize import open_document
 from dragoman.errors import DataError
-from tests.archive_documents import archive, docx, epub, member, open_document_file, pptx, run
+from tests.archive_documents import archive, docx, epub, member, open_document_file, pptx, run, xlsx
 
 
 def sources(content: bytes, name: str) -> list[str]:
@@ -195,3 +195,37 @@ def test_the_order_of_words_does_not_choose_the_base_format() -> None:
     plain, bold = run("house "), run("horse ", "<w:b/>")
     assert sources(docx(f"<w:p>{plain}{bold}</w:p>"), "a.docx") == ['house <g id="1">horse </g>']
     assert sources(docx(f"<w:p>{bold}{plain}</w:p>"), "a.docx") == ['<g id="1">horse </g>house']
+
+
+RICH = "<si><r><t>One </t></r><r><rPr><b/></rPr><t>two</t></r><r><t xml:space='preserve'> three\n- four </t></r></si>"
+
+
+def test_lines_of_cells_with_formats_are_units() -> None:
+    content = xlsx(f"<si><t>Plain &amp; _x000D_\nsimple</t></si>{RICH}<si><t>12</t></si>")
+    assert sources(content, "a.xlsx") == ["Plain & \nsimple", 'One <g id="1">two</g> three', "- four"]
+    filled = fill(content, "a.xlsx", "xl/sharedStrings.xml", None, 'Drei <g id="1">zwei</g>', "- vier")
+    assert (
+        '<si><r><t xml:space="preserve">Drei </t></r><r><rPr><b/></rPr><t xml:space="preserve">zwei\n</t></r>'
+        '<r><t xml:space="preserve">- vier </t></r></si>'
+    ) in filled
+    filled = fill(content, "a.xlsx", "xl/sharedStrings.xml", "_x000D_ < 5", None, None)
+    assert "<t>_x005F_x000D_ &lt; 5</t>" in filled
+
+
+def test_texts_that_formulas_and_tables_name_stay() -> None:
+    rows = '<row><c t="s"><v>0</v></c><c><f>IF(A1="Yes",Prices[Total price],"No")</f><v>1</v></c></row>'
+    rules = '<dataValidations><dataValidation><formula1>"Red, Blue"</formula1></dataValidation></dataValidations>'
+    table = '<table xmlns="x"><tableColumns><tableColumn id="1" name="Total price"/></tableColumns></table>'
+    strings = "".join(f"<si><t>{one}</t></si>" for one in ("Yes", "Total price", "Blue", "Hello"))
+    content = xlsx(strings, f"{rows}{rules}", **{"tables/table1": table})
+    assert sources(content, "a.xlsx") == ["Hello"]
+    document = open_document(content, name="a.xlsx")
+    filled = document.fill([UnitTranslation(text="Hallo")])
+    assert member(filled, "xl/worksheets/sheet1.xml") == member(content, "xl/worksheets/sheet1.xml")
+    assert "<t>Hallo</t>" in member(filled, "xl/sharedStrings.xml")
+
+
+def test_the_reading_of_a_japanese_cell_goes_with_its_text() -> None:
+    content = xlsx("<si><t>東京</t><rPh sb='0' eb='2'><t>トウキョウ</t></rPh><phoneticPr fontId='1'/></si>")
+    assert sources(content, "a.xlsx") == ["東京"]
+    assert "<si><t>Tokyo</t></si>" in fill(content, "a.xlsx", "xl/sharedStrings.xml", "Tokyo")

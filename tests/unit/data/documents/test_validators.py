@@ -91,7 +91,8 @@ def test_a_property_list_is_read_by_python() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(SOFFICE is None, reason="LibreOffice is not installed: apt-get install libreoffice-nogui.")
 def test_libreoffice_converts_translated_office_files(tmp_path: Path) -> None:
-    files = {"docx": office_samples.docx(), "pptx": office_samples.pptx(), "odt": office_samples.odt()}
+    files = {"docx": office_samples.docx(), "pptx": office_samples.pptx(), "xlsx": office_samples.xlsx()}
+    files["odt"] = office_samples.odt()
     profile = f"-env:UserInstallation={(tmp_path / 'profile').as_uri()}"
     command = [str(SOFFICE), profile, "--headless", "--convert-to", "html", "--outdir", str(tmp_path)]
     for ending, content in files.items():

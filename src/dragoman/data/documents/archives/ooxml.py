@@ -6,8 +6,8 @@ Sources: ECMA-376-1 (Office Open XML), ECMA-376-2 (Open Packaging Conventions). 
 import html
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal, assert_never, final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, Protocol, assert_never, final
 
 from dragoman.data.documents.archives.archive import Archive
 from dragoman.data.documents.archives.runs import RunNames, RunUnit, read_paragraphs
@@ -22,6 +22,9 @@ _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
 _DEFAULT_PARTS: Final = {
     "docx": re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml"),
     "pptx": re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide|diagrams/data|charts/chart)\d+\.xml"),
+    "xlsx": re.compile(
+        r"xl/(?:sharedStrings|worksheets/sheet\d+|comments\d+|drawings/drawing\d+|charts/chart\d+)\.xml"
+    ),
 }
 """Paths of translated parts where the content types do not list them."""
 _TYPES: Final = {
@@ -32,6 +35,10 @@ _TYPES: Final = {
     "pptx": re.compile(
         r"application/vnd\.openxmlformats-officedocument\.(?:presentationml\.(?:slide|notesSlide)"
         r"|drawingml\.(?:diagramData|chart))\+xml"
+    ),
+    "xlsx": re.compile(
+        r"application/vnd\.openxmlformats-officedocument\.(?:spreadsheetml\.(?:sharedStrings|worksheet|comments)"
+        r"|drawing|drawingml\.chart)\+xml"
     ),
 }
 _WORD: Final = (
@@ -53,7 +60,7 @@ class OfficeDocument:
         self.format = format
         self._archive = Archive(content, name=name)
         self._parts: dict[str, SpanText] = {}
-        for path in _text_parts(self._archive, format, name):
+        for path in text_parts(self._archive, format, name):
             text = decode_xml(self._archive.read(path), f"{name}: {path}")
             self._parts[path] = SpanText(text, [*_units(text, format)])
         if not self._parts:
@@ -69,7 +76,27 @@ class OfficeDocument:
         return fill_archive(self._archive, self._parts, translations)
 
 
-def fill_archive(archive: Archive, parts: dict[str, SpanText], translations: Sequence[UnitTranslation | None]) -> bytes:
+class TextPart(Protocol):
+    """Member of an archive with texts."""
+
+    @property
+    def text(self) -> str:
+        """Return the characters of the member."""
+        ...
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Return its texts."""
+        ...
+
+    def fill(self, translations: Sequence[UnitTranslation | None]) -> str:
+        """Return its characters with translations."""
+        ...
+
+
+def fill_archive(
+    archive: Archive, parts: Mapping[str, TextPart], translations: Sequence[UnitTranslation | None]
+) -> bytes:
     """Return an archive in which texts have translations, given in the order of the parts."""
     check_count(translations, [unit for part in parts.values() for unit in part.units])
     changed: dict[str, bytes] = {}
@@ -84,7 +111,7 @@ def fill_archive(archive: Archive, parts: dict[str, SpanText], translations: Seq
     return archive.replace(changed)
 
 
-def _text_parts(archive: Archive, format: Format, name: str) -> Iterator[str]:  # noqa: A002
+def text_parts(archive: Archive, format: Format | Literal["xlsx"], name: str) -> Iterator[str]:  # noqa: A002
     """Yield the paths of the parts with text, the main ones first."""
     types = decode_xml(archive.read(_CONTENT_TYPES), f"{name}: {_CONTENT_TYPES}")
     listed: dict[str, str] = {}
@@ -101,7 +128,7 @@ def _text_parts(archive: Archive, format: Format, name: str) -> Iterator[str]:  
 def _reading_order(path: str) -> tuple[bool, str, int]:
     """Return a sort key: the document before notes, headers and footers; slide 2 before slide 10."""
     number = re.search(r"(\d+)\.xml\Z", path)
-    is_main = re.match(r"word/document|ppt/slides/", path) is not None
+    is_main = re.match(r"word/document|ppt/slides/|xl/sharedStrings|xl/worksheets/", path) is not None
     return not is_main, re.sub(r"\d+", "", path), int(number[1][-9:]) if number else 0
 
 
@@ -113,11 +140,17 @@ def _units(text: str, format: Format) -> Iterator[RunUnit]:  # noqa: A002
                 if uri in found:
                     yield from read_paragraphs(text, word_names(found[uri]))
         case "pptx":
-            for uri in _DRAWING:
-                if uri in found:
-                    yield from read_paragraphs(text, drawing_names(found[uri]))
+            yield from drawing_units(text)
         case _:
             assert_never(format)
+
+
+def drawing_units(text: str) -> Iterator[RunUnit]:
+    """Yield the paragraphs of DrawingML: those of slides, text boxes and charts."""
+    found = prefixes(text)
+    for uri in _DRAWING:
+        if uri in found:
+            yield from read_paragraphs(text, drawing_names(found[uri]))
 
 
 def word_names(w: str) -> RunNames:
