@@ -13,12 +13,12 @@ from dragoman.data.terminology.glossary_files import read_glossary
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.inference.control.prepare_texts import ControlOptions
+    from dragoman.inference.translation_options import StreamOptions
 
 
-def read_control(given: Mapping[str, Any]) -> ControlOptions:
+def read_control(given: Mapping[str, Any]) -> StreamOptions:
     """Return the options of the translator for those of `options.CONTROL` that were given."""
-    control: ControlOptions = {}
+    control: StreamOptions = {}
     if "target_prefix" in given:
         control["target_prefix"] = given["target_prefix"]
     if "constraints" in given:
@@ -40,6 +40,8 @@ def read_control(given: Mapping[str, Any]) -> ControlOptions:
         control["placeholders"] = PlaceholderRules(accelerator=None if mark == "none" else mark)
     elif "placeholders" in given:
         control["placeholders"] = given["placeholders"]
+    if "context" in given:
+        control["context"] = None if given["context"] == "none" else given["context"]
     return control
 
 

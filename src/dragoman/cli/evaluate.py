@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,7 @@ from dragoman.cli.options import (
     DECODING,
     LANGUAGES,
     LOADING,
+    ContextOption,
     PairsOption,
     SourceFeaturesOption,
     config_options,
@@ -90,6 +91,7 @@ def evaluate(
     pairs: PairsOption = None,
     source_features: SourceFeaturesOption = None,
     languages: dict[str, str],
+    context: ContextOption = None,
     loading: dict[str, Any],
     decoding: dict[str, Any],
     output: Annotated[str | None, typer.Option("--output", "-o", help="File for the translations of the run.")] = None,
@@ -113,7 +115,7 @@ def evaluate(
     metrics = metric_configs(metric, tokenize=tokenize, lowercase=lowercase, stemmer=stemmer)
     options = {**loading, "source_features": source_features, "perturb": perturb, "output": output, **decoding}
     prompting = {"prompt": prompt, "chat": chat or None, "max_new_tokens": max_new_tokens}
-    options |= languages | prompting
+    options |= languages | prompting | {"context": context}
     _check_test_set(run, source, reference, pairs, hypothesis)
     name = _input_name(run, pairs if source is None and hypothesis is None else source, hypothesis, given(**options))
     fingerprints = dict[str, str]()
@@ -125,6 +127,7 @@ def evaluate(
         _note_training_data(run, name, fingerprints)
         features = None if source_features is None else (source_features, name)
         how: Any = {"loading": loading, "decoding": decoding, "languages": languages, "prompting": given(**prompting)}
+        how["context"] = None if context == "none" else context
         outputs, made_with = _translate(run, sentences, perturb=perturb, features=features, **how)
         if output is not None:
             text_io.write_lines(map(text_io.one_line, outputs), output, ReadWarnings())
@@ -147,6 +150,7 @@ def _translate(
     prompting: Mapping[str, Any],
     perturb: Perturbation | None,
     features: tuple[Path, str] | None,
+    context: Literal["previous"] | None,
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the translations of a run, or the answers of a language model, and what reproduces them.
 
@@ -163,21 +167,21 @@ def _translate(
         messages.say(f"{perturb}: changed {changed:,} of {counted(len(sentences), 'sentences')} before the translation")
     loaded: Any = load_as((Translator, Generator), run, **loading)
     if isinstance(loaded, Generator):
-        refuse({"source_features": features, **languages}, "with a language model")
+        refuse({"source_features": features, "context": context, **languages}, "with a language model")
         config: DecodingConfig = replace_options(DecodingConfig(allow_unk=False), decoding, where="evaluate")
         outputs = _answer(loaded, sentences, config, **prompting)
     else:
         refuse(prompting, "with a translator, which has no prompts")
         heads = None if features is None else list(read_heads(sentences, features[0], name=features[1]))
         config = replace_options(loaded.config, decoding, where="evaluate")
-        found = loaded.translate(sentences, config, source_features=heads, **languages)
+        found = loaded.translate(sentences, config, source_features=heads, context=context, **languages)
         outputs = [best.text for best, *_ in found]
     messages.summarize_warnings(len(outputs))
     model = describe_backend(loaded.backend)
     messages.say(f"decoding: {config.describe()}; model: {model}")
     made_with = {"run": str(run), "model": model, "decoding": config.model_dump(mode="json")}
     ensemble = list(map(str, loading.get("ensemble") or ())) or None
-    return outputs, made_with | given(ensemble=ensemble, perturb=perturb, **languages, **prompting)
+    return outputs, made_with | given(ensemble=ensemble, perturb=perturb, context=context, **languages, **prompting)
 
 
 def _answer(

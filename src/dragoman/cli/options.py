@@ -87,6 +87,13 @@ DECODING = (
 GlossaryLanguages = Annotated[
     str | None, typer.Option(metavar="SOURCE:TARGET", help="Languages of a glossary that has several ones, as en:de.")
 ]
+ContextOption = Annotated[
+    Literal["previous", "none"] | None,
+    typer.Option(
+        help="Read each line after the previous lines, up to a blank line; for a model with document context.",
+        show_default="previous with --file, if the model was trained so, else none",
+    ),
+]
 LOADING = ("device", "compute_type", "batch_tokens", "ensemble")
 """Options of `dragoman.load`."""
 LANGUAGES = ("source_language", "target_language")
@@ -100,6 +107,7 @@ CONTROL = (
     "markup",
     "placeholders",
     "accelerator",
+    "context",
 )
 """Options that control the words of translations, which `cli.control_options` reads."""
 FILES = ("file", "file_format", "only", "needs_review", "memory", "memory_threshold", "report")
@@ -175,6 +183,7 @@ _SHARED: Mapping[str, Any] = (
                 show_default="with --file the one of several texts, else none",
             ),
         ],
+        "context": ContextOption,
     }
     | {
         "file": Annotated[

@@ -82,7 +82,9 @@ def translate(
     form = build_format(format_, scores=scores, n_best=returned.get("n_best", 1))
     stream_options = {"split": split, "language": language, **languages}
     if ray:
-        options.refuse({"source_features": source_features, "constraints": control.get("constraints")}, "with --ray")
+        context = control.get("context") if control.get("context") != "none" else None
+        refused = {"source_features": source_features, "constraints": control.get("constraints"), "context": context}
+        options.refuse(refused, "with --ray")
         translate_text_with_ray(model, source, output, form, workers=workers, **stream_options, **read_control(control))
     else:
         options.refuse({"workers": workers}, "without --ray")

@@ -10,6 +10,7 @@ from dragoman.data.augmentation.config import AugmentationConfig
 from dragoman.data.augmentation.noise import NoiseConfig
 from dragoman.data.batching.corpus_mixing import ExtraCorpus
 from dragoman.data.cleaning_rules import CleaningConfig
+from dragoman.data.document_context import ContextConfig
 from dragoman.data.readers.exchange_formats import ParallelPo, ParallelTmx, ParallelXliff, ParallelZip
 from dragoman.data.readers.parallel import ParallelCorpus, ParallelFiles, ParallelJsonl, ParallelParquet, ParallelTsv
 from dragoman.data.splits import ValidationConfig, missing_corpus_error
@@ -60,6 +61,8 @@ class DataConfig(ValidationConfig):
     """Noise in training sources, drawn anew in each epoch, which makes the model robust against noisy input."""
     augmentation: AugmentationConfig | None = None
     """Parts of training pairs that are marked, drawn anew in each epoch, which teaches the model to obey the marks."""
+    context: ContextConfig | None = None
+    """Preceding sentences that the model reads before each sentence; by default it reads single sentences."""
     max_source_length: int = Field(default=256, ge=1)
     """Maximum number of source tokens; longer training pairs are left out."""
     max_target_length: int = Field(default=256, ge=1)
@@ -97,6 +100,11 @@ class DataConfig(ValidationConfig):
             raise ValueError(
                 "extra_corpora are texts of several kinds, so that a part held out at random says little; "
                 "give valid, text similar to the text to translate"
+            )
+        if self.valid is None and self.context is not None and self.prepared_folder is None:
+            raise ValueError(
+                "context joins neighboring sentences, so that sentences held out at random would be in the training "
+                "text; give valid, documents that train does not have"
             )
         if self.temperature is not None and not self.extra_corpora and self.prepared_folder is None:
             raise ValueError("temperature mixes several corpora, and there is one; give data.extra_corpora, or omit it")

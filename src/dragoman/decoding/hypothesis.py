@@ -83,6 +83,15 @@ def without_forced(hypothesis: Hypothesis, count: int, penalty: LengthPenalty) -
     return build_hypothesis(list(zip(tokens, log_probs, strict=True)), penalty)
 
 
+def without_first(hypothesis: Hypothesis, count: int, penalty: LengthPenalty) -> Hypothesis:
+    """Return a hypothesis without its first `count` tokens, and with the score of the others."""
+    if not count:
+        return hypothesis
+    tokens = (*hypothesis.tokens, EOS) if hypothesis.finished else hypothesis.tokens
+    output = list(zip(tokens, hypothesis.token_log_probs, strict=True))[count:]
+    return build_hypothesis(output, penalty, alternatives=hypothesis.alternatives[count:])
+
+
 def build_hypothesis(
     output: Sequence[tuple[int, float]],
     penalty: LengthPenalty,

@@ -4,10 +4,11 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from dragoman.data.document_context import count_context_tokens
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.constraints import PhraseAutomaton
-from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.hypothesis import Hypothesis, without_first
 from dragoman.errors import warn
 from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.inference.control.inline_markup import align_ahead, markup_warning
@@ -28,7 +29,12 @@ def join_segments(
     layout, sentences = line.segmented
     segments = (segment.text for sentence in sentences for segment in sentence)
     rows = zip(segments, line.requests, found, strict=True)
-    parts = iter([_translations(target, text, some, request.start.constraints) for text, request, some in rows])
+    parts = iter(
+        [
+            _translations(target, text, _sentences(line, some, config, target), request.start.constraints)
+            for text, request, some in rows
+        ]
+    )
     joined = [
         join_translations([next(parts) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some)))
         for segments in sentences
@@ -59,6 +65,20 @@ def restore_text(line: TextRequests, translations: Sequence[Translation]) -> Tra
     if (warning := markup_warning(best, line.number)) is not None:
         warn(warning)
     return result
+
+
+def _sentences(
+    line: TextRequests, found: Sequence[Hypothesis], config: DecodingConfig, target: LanguageTokenizer
+) -> Sequence[Hypothesis]:
+    """Return hypotheses without the translations of the sentences before, and each sentence once."""
+    if not line.writes_context:
+        return found
+    counts = [count_context_tokens(target.ids_to_tokens(one.tokens)) for one in found]
+    sentences = [without_first(one, count, config.penalty) for one, count in zip(found, counts, strict=True)]
+    different: dict[tuple[int, ...], Hypothesis] = {}
+    for one in sentences:
+        different.setdefault(one.tokens, one)
+    return list(different.values())
 
 
 def _translations(

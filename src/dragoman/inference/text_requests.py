@@ -6,9 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, final
 
+from dragoman.data.document_context import count_context_tokens
 from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.decoding.config import DecodingConfig
-from dragoman.decoding.hypothesis import Hypothesis, OutputStart
+from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_first
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features
@@ -17,8 +18,10 @@ from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.placeholders import PART_BREAK
 from dragoman.inference.control.prepare_texts import ControlOptions, prepare_texts
 from dragoman.inference.control.prepared_text import PreparedText
+from dragoman.inference.preceding_sentences import PrecedingSentences, TextContext
 from dragoman.inference.scheduler import Guard, Request
 from dragoman.inference.text_segmentation import Layout, Segment, SegmentedText, Segmenter
+from dragoman.models.special_symbols import EOS
 
 CONSTRAINED_BEAM = 5
 """Beam of a search with constraints where a beam of 1 is asked for, which cannot meet them."""
@@ -31,6 +34,8 @@ class TextRequests(NamedTuple):
     text: PreparedText
     segmented: SegmentedText
     requests: list[Request]
+    writes_context: bool = False
+    """Whether outputs may begin with the translations of the sentences before."""
 
 
 def split_parts(text: str, splitter: Callable[[str], Layout]) -> Layout:
@@ -68,8 +73,12 @@ class RequestBuilder:
         splitter: Callable[[str], Layout],
         max_segment_length: int,
         turn: Callable[[], AbstractContextManager[None]],
+        context: TextContext | None = None,
     ) -> None:
-        """`turn` waits until the backend is free to align the words of translations with tags."""
+        """`turn` waits until the backend is free to align the words of translations with tags.
+
+        `context` is that of all texts that are built.
+        """
         self.config = config
         self._tokenizer = tokenizer
         self._splitter = splitter
@@ -78,6 +87,9 @@ class RequestBuilder:
         self._segmenter = Segmenter(tokenizer.source, max_length=max_segment_length, direction=direction)
         self._aligner = PairAligner(backend, tokenizer, direction, turn)
         self._starts = OutputStarts(tokenizer.target, direction, config)
+        self.context = PrecedingSentences(
+            context, tokenizer, direction=direction, max_length=max_segment_length, splitter=splitter
+        )
 
     def build(
         self, texts: Sequence[str], control: ControlOptions, source_features: TextFeatures | None, first_line: int
@@ -92,15 +104,39 @@ class RequestBuilder:
         has_parts = bool(divides) and any(PART_BREAK in text for text in read)
         splitter = partial(split_parts, splitter=self._splitter) if has_parts else self._splitter
         segmented = self._segmenter.segment(read, heads, first_line, splitter=splitter)
-        for number, (text, line) in enumerate(zip(prepared, segmented, strict=True), first_line):
+        for number, (text, alone) in enumerate(zip(prepared, segmented, strict=True), first_line):
+            line = self.context.add(text.original, alone)
+            if self.context.writes_context and text.prefix:
+                raise ConfigError(
+                    "target_prefix: outputs of this model begin with the translation of their context. Leave "
+                    "target_prefix or context out."
+                )
             starts = self._starts.of_segments(text, line, line=number)
             segments = [segment for sentence in line.sentences for segment in sentence]
             requests = [
                 self._guarded(text, segment, start, number) for segment, start in zip(segments, starts, strict=True)
             ]
-            yield TextRequests(number, text, line, requests)
+            yield TextRequests(number, text, line, requests, self.context.writes_context)
 
     def _guarded(self, text: PreparedText, segment: Segment, start: OutputStart, line: int) -> Request:
+        """Return the request for a segment, with another one for outputs that lack what they must have."""
+        if segment.alone is not None and start.forced[-1:] == (EOS,):  # the translation is known
+            segment = segment.alone
+        if segment.alone is None or not self.context.writes_context:
+            return self._with_placeholders(text, segment, start, line)
+        request = self._with_placeholders(text, segment.alone, start, line)
+        other = request if request.guard is None else request.guard.request
+
+        def is_met(hypothesis: Hypothesis) -> bool:
+            written = self._tokenizer.target.ids_to_tokens(hypothesis.tokens)
+            count = count_context_tokens(written)
+            rest = without_first(hypothesis, count, self.config.penalty)
+            has_phrases = start.constraints is None or not start.constraints.unmet(rest.tokens)
+            return count > 0 and has_phrases and (request.guard is None or request.guard.is_met(rest))
+
+        return replace(self._request(segment, start), guard=Guard(is_met, other))
+
+    def _with_placeholders(self, text: PreparedText, segment: Segment, start: OutputStart, line: int) -> Request:
         """Return the request for a segment, with one for a search that must write its placeholders."""
         request = self._request(segment, start)
         step, guarded = text.placeholders, self._starts.with_placeholders(text, segment, start, line=line)
@@ -125,7 +161,8 @@ class RequestBuilder:
                 f"min_length = {self.config.min_length}: an output of this model has at most {longest} tokens; "
                 "lower min_length"
             )
-        limit = len(forced) + min(self.config.output_limit(len(segment.ids)) + needed, longest)
+        read = segment if segment.alone is None or self.context.writes_context else segment.alone
+        limit = len(forced) + min(self.config.output_limit(len(read.ids)) + needed, longest)
         config = self.config
         if start.constraints is not None and config.beam_size == 1:
             config = config.model_copy(update={"beam_size": CONSTRAINED_BEAM})

@@ -245,6 +245,8 @@ class Segment(NamedTuple):
     text: str
     ids: list[int]
     heads: Heads | None
+    alone: "Segment | None" = None
+    """The segment without the sentences before it, which `ids` begin with; None where there are none."""
 
 
 class SegmentedText(NamedTuple):

@@ -5,6 +5,7 @@ from typing import TypedDict
 from dragoman.decoding.config import CutOff, DecodingMethod, EndTokens, LengthPenaltyKind
 from dragoman.inference.check_source_features import TextFeatures
 from dragoman.inference.control.prepare_texts import ControlOptions
+from dragoman.inference.preceding_sentences import TextContext
 from dragoman.inference.text_segmentation import Split
 
 
@@ -40,6 +41,7 @@ class StreamOptions(DecodingOptions, LanguageOptions, ControlOptions, total=Fals
 
     split: Split | None
     language: str | None
+    context: TextContext | None
 
 
 class TranslationOptions(StreamOptions, total=False):

@@ -16,7 +16,7 @@ from dragoman.decoding.config import (
     require_options,
 )
 from dragoman.decoding.hypothesis import Hypothesis, without_forced
-from dragoman.errors import DataError, one_warning_per_problem
+from dragoman.errors import ConfigError, DataError, one_warning_per_problem
 from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
@@ -35,6 +35,7 @@ from dragoman.inference.length_batches import (
     text_list,
 )
 from dragoman.inference.line_translations import join_segments, restore_text, restore_texts
+from dragoman.inference.preceding_sentences import TextContext, join_sources
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_requests import RequestBuilder, TextRequests, failed_requests
@@ -175,6 +176,10 @@ class Translator:
         well-formed, each element once. `Translation.markup_problems` names tags whose places are guesses, as all
         are where the model has no cross-attention. Malformed texts warn. Blocks of HTML, such as paragraphs, and the
         elements that the rules name as `splitting` are translated one by one.
+
+        `context` gives a model that was trained with `data.context` the sentences before the texts: a list for all
+        texts, or a list for each, or "previous", where the texts are consecutive sentences of documents, and a blank
+        text ends a document. A segment of a text that is split has the segments before it as context, too.
         """
         call = self._read(texts, config, **options)
         return self._results(call, self._run(call.requests))
@@ -243,6 +248,8 @@ class Translator:
         if len(call.requests) != 1:
             raise DataError("Alternatives are those of one sentence that is not empty. Give its text alone.")
         [line], [request] = call.lines, call.requests
+        if line.writes_context:
+            raise ConfigError("context: this model begins with its translation, not with alternatives. Leave it out.")
         with self._runner.turn():
             tokens = next_tokens(self.backend, request, count=count)
         limit = request.limit + 1 if self._positions is None else min(request.limit + 1, self._positions - 1)
@@ -271,7 +278,9 @@ class Translator:
     ) -> _Call:
         require_options(options, TranslationOptions.__annotations__)
         builder, control = self._builder(config, options)
-        lines = list(builder.build(one_or_more_texts(texts), control, source_features, first_line))
+        given = one_or_more_texts(texts)
+        builder.context.check_count(len(given))
+        lines = list(builder.build(given, control, source_features, first_line))
         return _Call(lines, builder.config, is_single=isinstance(texts, str))
 
     def _builder(self, config: DecodingConfig | None, options: StreamOptions) -> tuple[RequestBuilder, ControlOptions]:
@@ -290,6 +299,7 @@ class Translator:
             splitter=build_splitter(options.get("split"), options.get("language")),
             max_segment_length=self.max_segment_length,
             turn=self._runner.turn,
+            context=options.get("context"),
         )
         return builder, cast(ControlOptions, control)
 
@@ -329,6 +339,7 @@ class Translator:
         require_options(options, [*StreamOptions.__annotations__, "source_features", "chunk"])
         builder, control = self._builder(config, options)
         pending: deque[TextRequests] = deque()
+        guarded = bool(control.get("placeholders")) or builder.context.writes_context
 
         def read(first_line: int, some: list[str], features: TextFeatures | None) -> Iterator[list[Request]]:
             own = control_of_part(control, first_line - 1, len(some))
@@ -338,11 +349,12 @@ class Translator:
 
         def join() -> Iterator[tuple[TextRequests, list[Translation]]]:
             count = 0
-            for found in self._run_stream(jobs, chunk, guarded=bool(control.get("placeholders"))):
+            for found in self._run_stream(jobs, chunk, guarded=guarded):
                 line = pending.popleft()
                 yield line, self._join(line, found, builder.config)
                 count += 1
             check_length(control, count)
+            builder.context.check_count(count)
 
         size = min(chunk, ENCODE_CHUNK)
         chunks = read_chunks(texts, source_features, size=size, name="texts", check=check_text)
@@ -374,21 +386,24 @@ class Translator:
         penalty: LengthPenalty | None = None,
         first_line: int = 1,
         source_features: TextFeatures | None = None,
+        context: TextContext | None = None,
         **languages: Unpack[LanguageOptions],
     ) -> list[Hypothesis]:
         """Score each target as a translation of its source, by forced decoding.
 
-        `source_features` and languages are those of `translate`. Raises DataError when there are not as many
+        `source_features`, `context` and languages are those of `translate`. Raises DataError when there are not as many
         targets as sources, a text has more than `MAX_SCORED_LENGTH` tokens or is too long for the model, or source
         features are missing or invalid.
         """
-        require_options(languages, ["penalty", "first_line", "source_features", *LanguageOptions.__annotations__])
+        names = ["penalty", "first_line", "source_features", "context"]
+        require_options(languages, [*names, *LanguageOptions.__annotations__])
         direction = self.tokenizer.prefixes.resolve(**languages)
         penalty = self._choose_penalty(penalty)
         sources, targets = text_list(sources, name="sources"), text_list(targets, name="targets")
         if len(sources) != len(targets):
             raise DataError(f"{counted(len(sources), 'sources')} but {len(targets)} targets; give one for each")
         trees = self._check_features(sources, source_features, first_line)
+        sources = join_sources(sources, context, self.tokenizer, direction, max_length=self.max_segment_length)
         limit = min(self._positions or MAX_SCORED_LENGTH, MAX_SCORED_LENGTH)
         pairs = encode_pairs(self.tokenizer, direction, sources, targets, first_line=first_line, max_length=limit)
         rows = [(*pair, heads) for pair, heads in zip(pairs, trees, strict=True)]
@@ -410,10 +425,12 @@ class Translator:
         *,
         penalty: LengthPenalty | None = None,
         source_features: TextFeatures | None = None,
+        context: TextContext | None = None,
         **languages: Unpack[LanguageOptions],
     ) -> list[Hypothesis]:
         """Score as `score` does, in a thread of its own."""
-        options: Any = {"penalty": penalty, "source_features": source_features, **languages}
+        options: Any = {"penalty": penalty, "source_features": source_features, "context": context}
+        options |= languages
         return await run_in_thread(self.score, sources, targets, **options)
 
     def score_stream(

@@ -239,6 +239,7 @@ def _build_index(
         "temperature": data.temperature,
         "noise": None if data.noise is None else data.noise.model_dump(mode="json"),
         "augmentation": None if data.augmentation is None else data.augmentation.model_dump(mode="json"),
+        **({} if data.context is None else {"context": data.context.model_dump(mode="json")}),
         "ends": list(cleaned.ends),
         "seed": experiment.training.seed,
         "corpora": [{"file": Path(path).name, "sha256": digest} for path, digest in corpora.items()],

@@ -96,7 +96,7 @@ def _check_source_features(data: DataConfig, tokenizer: TokenizerConfig, *, need
                 f"data.{name}.source_features = {trees} has no effect without model.positions.kind = tree. Leave "
                 "one of them out."
             )
-    for name in ("noise", "augmentation"):
+    for name in ("noise", "augmentation", "context"):
         if needs_source_features and getattr(data, name) is not None:
             raise ValueError(
                 f"data.{name} changes the words of the dependency trees of model.positions.kind = tree. Leave one of "
@@ -192,6 +192,8 @@ class PromptConfig(DataConfig):
             raise ValueError("A prepared folder is for translation. Name the text files.")
         if self.augmentation is not None:
             raise ValueError("augmentation marks parts of sources for translation. Leave it out.")
+        if self.context is not None:
+            raise ValueError("context is for translation. Put the context into the sources.")
         return self
 
     @property

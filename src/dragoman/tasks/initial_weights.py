@@ -1,6 +1,6 @@
 """Initial tokenizer and weights of a training: new, or those of another run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
@@ -8,6 +8,7 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor, nn
 
+from dragoman.data.document_context import ContextForm, last_sentences
 from dragoman.data.preprocessing.pipeline import TOKENIZER_FILE
 from dragoman.data.tokenizers import BpeConfig, LanguageTokenizer, SubwordTokenizer, Tokenizer, TokenizerConfig
 from dragoman.data.tokenizers.language_tags import add_language_tags
@@ -86,18 +87,31 @@ def initial_tokenizer(experiment: TranslationConfig, pairs: Pairs, open_run: Ope
     """Return the extended tokenizer of the initial run or of the teacher, that of the prepared corpus, or a new one.
 
     Raises ConfigError if the tokenizer settings differ from those of that run, or its vocabulary lacks the reserved
-    symbols of the augmentation.
+    symbols of the augmentation or of the context.
     """
-    augmentation = experiment.data.augmentation
-    tokenizer = _initial_tokenizer(experiment, pairs, open_run, () if augmentation is None else augmentation.symbols)
-    if augmentation is not None and not all(
-        has_reserved_symbols(side, augmentation.symbols) for side in (tokenizer.source, tokenizer.target)
-    ):
+    parts = {"augmentation": experiment.data.augmentation, "context": experiment.data.context}
+    needed = {name: part.symbols for name, part in parts.items() if part is not None}
+    symbols = tuple(symbol for own in needed.values() for symbol in own)
+    single = pairs if experiment.data.context is None else partial(_single_sentences, pairs)
+    tokenizer = _initial_tokenizer(experiment, single, open_run, symbols)
+    for name, own in needed.items():
+        if not all(has_reserved_symbols(side, own) for side in (tokenizer.source, tokenizer.target)):
+            raise ConfigError(
+                f"data.{name} needs symbols that the vocabulary of the teacher, the prepared corpus, or the run under "
+                f"training.lora lacks. Leave {name} out, or use one that was made with it."
+            )
+    form, context = ContextForm.of(tokenizer), experiment.data.context
+    if context is not None and form is not None and form.symbols != context.symbols:
         raise ConfigError(
-            "data.augmentation needs symbols that the vocabulary of the teacher, the prepared corpus, or the run under "
-            "training.lora lacks. Leave augmentation out, or use one that was made with it."
+            f"data.context = {context!r}: the vocabulary of the run or corpus to start from has symbols for "
+            f"{len(form.symbols)} sentences with target = {str(form.target).lower()}. Set the same."
         )
     return tokenizer
+
+
+def _single_sentences(pairs: Pairs) -> Iterator[tuple[str, str]]:
+    """Yield the pairs without the context of documents, whose sentences are pairs of their own."""
+    return map(last_sentences, pairs())
 
 
 def _initial_tokenizer(

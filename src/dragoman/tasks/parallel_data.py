@@ -13,7 +13,7 @@ from dragoman.data.batching.corpus_mixing import CorpusWeights, locate_line, row
 from dragoman.data.config import DataConfig, PreparedFolder
 from dragoman.data.datasets.parallel import TextStore, TokenStore
 from dragoman.data.datasets.source_token_features import FeatureStore, StoredFeatures, prepare_source_features
-from dragoman.data.preprocessing.pipeline import PreparedData, TokenizedText, prepare_data
+from dragoman.data.preprocessing.pipeline import PreparedData, TokenizedText, prepare_data, read_index
 from dragoman.data.preprocessing.tokenize_corpus import (
     ONE_DIRECTION,
     CorpusDirections,
@@ -90,6 +90,11 @@ def prepare_parallel_data(
     another run. `prompt` holds the words around each source of a decoder-only model, and is None for other models.
     Raises DataError on unusable texts, and RunError if a corpus has changed since the run started.
     """
+    if data.prepared_folder is not None and (prepared := read_index(data.prepared_folder).context) != data.context:
+        raise ConfigError(
+            f"data.context = {data.context!r}, but {data.prepared_folder} was prepared with {prepared!r}. Leave it "
+            "out, or prepare the corpus again."
+        )
     texts = prepare_data(data, task.cache_dir(), seed=seed, report=report)
     task.check_unchanged(texts.fingerprints, folder)
     features = _prepare_source_features(data, texts, report=report)

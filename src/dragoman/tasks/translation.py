@@ -15,6 +15,7 @@ from dragoman.data.batching.batch_streams import EpochStream
 from dragoman.data.batching.token_budget_batches import Batch, batches_in_order, pair_stream
 from dragoman.data.datasets.parallel import TextStore
 from dragoman.data.datasets.source_token_features import StoredFeatures
+from dragoman.data.document_context import ContextForm, split_context
 from dragoman.data.tokenizers import SubwordTokenizer
 from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.decoding import DecodingConfig
@@ -191,19 +192,27 @@ def score_translations(
 ) -> list[Score]:
     """Translate a corpus and score it against its targets, unnormalized as `dragoman evaluate` reads them.
 
-    A source with several targets is translated once. `languages` are those of the corpus, for a model of several.
+    A source with several targets is translated once; with document context, its last sentence is scored. `languages`
+    are those of the corpus, for a model of several.
     """
     groups = [list(rows) for _, rows in groupby(range(len(texts)), key=texts.line)]  # a line may have several targets
-    sources = [texts.pair(rows[0])[0] for rows in groups]
-    targets = [[texts.pair(row)[1] for row in rows] for rows in groups]
+    split = split_context if ContextForm.of(translator.tokenizer) is not None else _without_context
+    joined = [split(texts.pair(rows[0])[0]) for rows in groups]
+    sources, context = [source for _, source in joined], [before for before, _ in joined]
+    targets = [[split(texts.pair(row)[1])[1] for row in rows] for rows in groups]
     heads = None if source_features is None else [source_features.heads(rows[0]) for rows in groups]
     with warnings.catch_warnings():
         # An untrained model reaches the length limit; its scores say so, and a warning per line would not help.
         warnings.simplefilter("ignore", TranslationWarning)
-        results = translator.translate(sources, settings, source_features=heads, **(languages or {}))
+        own = context if any(context) else None
+        results = translator.translate(sources, settings, source_features=heads, context=own, **(languages or {}))
     outputs = [translations[0].text for translations in results]
     references = [list(column) for column in zip_longest(*targets, fillvalue="")]
     return [corpus_score(outputs, references, metric) for metric in metrics]
+
+
+def _without_context(text: str) -> tuple[list[str], str]:
+    return [], text
 
 
 def _build_validator(

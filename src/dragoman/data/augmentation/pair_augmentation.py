@@ -10,6 +10,7 @@ from dragoman.data.augmentation.config import AugmentationConfig
 from dragoman.data.augmentation.noise import NoiseConfig, add_noise
 from dragoman.data.augmentation.placeholders import PlaceholderAugmenter
 from dragoman.data.augmentation.terminology import TermAnnotator
+from dragoman.data.document_context import last_sentences, replace_last_sentence
 from dragoman.data.terminology.word_lexicon import WordLexicon
 
 Pair = tuple[str, str]
@@ -37,7 +38,12 @@ class PairAugmentation:
         return {name: part.model_dump(mode="json") for name, part in parts.items() if part is not None}
 
     def __call__(self, pair: Pair, *, seed: int, epoch: int, row: int) -> Pair:
-        """Return the pair of an epoch."""
+        """Return the pair of an epoch, with the same document context."""
+        last = self._augment(last_sentences(pair), seed=seed, epoch=epoch, row=row)
+        source, target = map(replace_last_sentence, pair, last)
+        return source, target
+
+    def _augment(self, pair: Pair, *, seed: int, epoch: int, row: int) -> Pair:
         if self.noise is not None:
             pair = add_noise(pair, self.noise, seed=seed, epoch=epoch, row=row)
         for name, step in self._steps.items():
@@ -51,7 +57,7 @@ class PairAugmentation:
         steps: dict[str, Callable[[Pair, random.Random], Pair]] = {}
         if self.config is None or not self.config.symbols:
             return steps
-        lexicon = WordLexicon.train(self.corpus)
+        lexicon = WordLexicon.train(map(last_sentences, self.corpus))
         if self.config.placeholders is not None:
             steps["placeholders"] = PlaceholderAugmenter(self.config.placeholders, lexicon)
         if self.config.terminology is not None:

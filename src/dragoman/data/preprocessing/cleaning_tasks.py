@@ -21,6 +21,7 @@ from dragoman.config_trees import Tree
 from dragoman.data.cleaning_rules import MAX_SAMPLES, CleaningConfig, CleaningReport, SamplePair, passes_pair_rules
 from dragoman.data.datasets.memory_map import Columns, write_columns
 from dragoman.data.datasets.parallel import TextStore
+from dragoman.data.document_context import ContextConfig, build_context_reader
 from dragoman.data.fingerprints import pair_hash
 from dragoman.data.readers.line_reader import ReadWarnings
 from dragoman.data.readers.parallel import Example, ParallelCorpus, read_corpus
@@ -55,6 +56,7 @@ class ReadTask:
     fingerprints: Mapping[str, str]
     """SHA-256 of the files of the corpus, by path, as far as they are known."""
     size: int = BLOCK_SIZE
+    context: ContextConfig | None = None
 
 
 @final
@@ -133,14 +135,18 @@ class _Hashes:
     def __init__(self, task: ReadTask, held_out: Set[int], report: CleaningReport) -> None:
         self._task, self._held_out, self._report = task, held_out, report
         self._pairs, self._splits = bytearray(), list[int]()
+        self._context = build_context_reader(task.context, is_training=True)
         self.last = 0  # last line of the corpus
 
     def passing(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Yield the examples of a block that pass the pair rules, and record their hashes."""
-        task = self._task
-        for example in examples:
-            self.last = example.line
-            if not passes_pair_rules(example, task.cleaning, report=self._report, held_out=self._held_out):
+        """Yield the examples of a block that pass the pair rules, with their context, and record their hashes."""
+        task, context = self._task, self._context
+        for alone in examples:
+            self.last = alone.line
+            example = alone if context is None else context.join(alone)
+            if not passes_pair_rules(alone, task.cleaning, report=self._report, held_out=self._held_out):
+                if context is not None:
+                    context.forget()
                 continue
             if task.cleaning.remove_duplicates:
                 self._pairs += pair_hash(example.source, example.target)

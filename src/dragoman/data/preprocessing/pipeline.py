@@ -32,6 +32,7 @@ from dragoman.data.cleaning_rules import (
 )
 from dragoman.data.config import DataConfig
 from dragoman.data.datasets.parallel import TextStore, TokenStore
+from dragoman.data.document_context import ContextConfig, with_context
 from dragoman.data.fingerprints import file_fingerprint, json_fingerprint
 from dragoman.data.preprocessing.cleaning_tasks import (
     BLOCK_SIZE,
@@ -187,7 +188,17 @@ def cache_key_fields(settings: DataConfig) -> Tree:
     excluded |= {key: {*LANGUAGES} for key in ("train", "valid", "test")}
     chosen = settings.model_dump(mode="json", exclude=excluded)
     extra = [one.corpus.model_dump(mode="json", exclude={*LANGUAGES}) for one in settings.extra_corpora]
-    return {**chosen, "extra_corpora": extra}
+    return _without_defaults({**chosen, "extra_corpora": extra})
+
+
+def _without_defaults(tree: Any) -> Any:
+    """Return settings without those that older versions lack where they are not given, so that their texts are used."""
+    if isinstance(tree, list):
+        return list(map(_without_defaults, tree))
+    if not isinstance(tree, dict):
+        return tree
+    later = ("context", "document_column", "document_field")
+    return {key: _without_defaults(one) for key, one in tree.items() if one is not None or key not in later}
 
 
 def corpus_files(settings: DataConfig) -> list[Path]:
@@ -228,6 +239,7 @@ class PreparedIndex(_Summary):
     temperature: float | None = None
     noise: NoiseConfig | None = None
     augmentation: AugmentationConfig | None = None
+    context: ContextConfig | None = None
     weights: tuple[NonNegativeFloat, ...]
     tokenizer: _TokenizerFacts
     corpora: tuple[_CorpusHash, ...]
@@ -235,7 +247,7 @@ class PreparedIndex(_Summary):
 
     def settings(self) -> Tree:
         """Return the settings of an experiment."""
-        keys = {"max_source_length", "max_target_length", "temperature", "noise", "augmentation"}
+        keys = {"max_source_length", "max_target_length", "temperature", "noise", "augmentation", "context"}
         data = self.model_dump(mode="json", include=keys, exclude_none=True)
         return {"tokenizer": self.tokenizer.config.model_dump(mode="json"), "data": data}
 
@@ -309,14 +321,14 @@ def clean_in_blocks(
     (work / "blocks").mkdir(parents=True, exist_ok=True)
     warnings, held_out = ReadWarnings(fingerprints=dict(fingerprints), report=report_progress), set[int]()
     if settings.test is not None:
-        TextStore.build(work / "test", _record_held_out(read_corpus(settings.test, warnings), held_out))
-    notes = [] if settings.valid is None else _build_valid(settings.valid, work / "valid", warnings, held_out)
+        TextStore.build(work / "test", _read_held_out(settings, settings.test, warnings, held_out))
+    notes = [] if settings.valid is None else _build_valid(settings, work / "valid", warnings, held_out)
     draws = settings.valid is None
     report, where = CleaningReport(), corpus_name(*settings.train_corpora)
     shards = [corpus_shards(corpus) for corpus in settings.train_corpora]
     fixed = (settings.cleaning, tuple(held_out), seed if draws else None)
     read_tasks = [
-        ReadTask(number, corpus, work / "blocks", *fixed, _known_content(corpus, fingerprints), size)
+        ReadTask(number, corpus, work / "blocks", *fixed, _known_content(corpus, fingerprints), size, settings.context)
         for number, corpus in enumerate(chain.from_iterable(shards))
     ]
     is_here = runner is run_sequentially  # elsewhere the function cannot be called
@@ -423,11 +435,12 @@ def _leak_notes(report: CleaningReport, settings: DataConfig, *, where: str) -> 
     ]
 
 
-def _build_valid(corpus: ParallelCorpus, folder: Path, warnings: ReadWarnings, held_out: set[int]) -> list[str]:
+def _build_valid(settings: DataConfig, folder: Path, warnings: ReadWarnings, held_out: set[int]) -> list[str]:
     """Store a validation corpus, record its texts as held out, and return notes. Raises DataError if it is empty."""
-    report = CleaningReport()
-    examples = remove_empty(read_corpus(corpus, warnings), report=report)
-    if not len(TextStore.build(folder, _record_held_out(examples, held_out))):
+    report, corpus = CleaningReport(), settings.valid
+    assert corpus is not None
+    examples = remove_empty(_read_held_out(settings, corpus, warnings, held_out), report=report)
+    if not len(TextStore.build(folder, examples)):
         raise DataError(
             f"{corpus_name(corpus)}: the validation corpus holds no pair of texts; give another, or leave it out"
         )
@@ -435,10 +448,18 @@ def _build_valid(corpus: ParallelCorpus, folder: Path, warnings: ReadWarnings, h
     return [f"{corpus_name(corpus)}: pairs with an empty side left out of validation: {empty:,}"] if empty else []
 
 
-def _record_held_out(examples: Iterable[Example], held_out: set[int]) -> Iterator[Example]:
-    for example in examples:
-        held_out.add(leak_key(example))
-        yield example
+def _read_held_out(
+    settings: DataConfig, corpus: ParallelCorpus, warnings: ReadWarnings, held_out: set[int]
+) -> Iterable[Example]:
+    """Yield the pairs of a validation or test corpus with their context, and record their sources."""
+
+    def record() -> Iterator[Example]:
+        for example in read_corpus(corpus, warnings):
+            if example.source.strip():
+                held_out.add(leak_key(example))
+            yield example
+
+    return with_context(record(), settings.context)
 
 
 def _require_training_examples(kept: int, *, of: int, held_out: int) -> None:

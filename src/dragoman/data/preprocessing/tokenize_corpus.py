@@ -15,6 +15,7 @@ from dragoman.data.augmentation.pair_augmentation import PairAugmentation
 from dragoman.data.batching.corpus_mixing import locate_line
 from dragoman.data.datasets.memory_map import CHUNK, RaggedArray
 from dragoman.data.datasets.parallel import Chunk, TextStore, TokenStore
+from dragoman.data.document_context import drop_oldest_sentence, has_context
 from dragoman.data.fingerprints import json_fingerprint
 from dragoman.data.tokenizers import Direction, LanguageTokenizer, Tokenizer
 from dragoman.data.tokenizers.prefixes import NO_DIRECTION
@@ -188,6 +189,11 @@ class _PairEncoder:
         ids = encode(texts)
         return [[*direction.target, *one] for direction, one in zip(self._directions(rows), ids, strict=True)]
 
+    def encode(self, pairs: Sequence[tuple[str, str]], rows: Sequence[int]) -> tuple[list[_Ids], list[_Ids]]:
+        """Return the ids of sources and targets, given the rows of their pairs in the store."""
+        sources = self.sources([source for source, _ in pairs], rows, self.tokenizer.source.encode_batch)
+        return sources, self.targets([target for _, target in pairs], rows, self.tokenizer.target.encode_batch)
+
     def _directions(self, rows: Sequence[int]) -> list[Direction]:
         if len(self.directions.directions) == 1:
             return list(self.directions.directions) * len(rows)
@@ -205,14 +211,23 @@ def _tokenize(
     for start in range(0, len(texts), CHUNK):
         pairs = list(texts.slice(start, min(start + CHUNK, len(texts))))
         rows = range(start, start + len(pairs))
-        sources = encoder.sources([source for source, _ in pairs], rows, tokenizer.source.encode_batch)
-        targets = encoder.targets([target for _, target in pairs], rows, tokenizer.target.encode_batch)
-        kept = [
-            place
-            for place, (source, target) in enumerate(zip(sources, targets, strict=True))
-            if len(source) <= max_source_length and len(target) <= max_target_length
-        ]
+        sources, targets = encoder.encode(pairs, rows)
+        long = _too_long(sources, targets, max_source_length, max_target_length)
+        while context := [place for place in long if has_context(pairs[place][0])]:
+            for place in context:
+                pairs[place] = drop_oldest_sentence(pairs[place])
+            found = encoder.encode([pairs[place] for place in context], [rows[place] for place in context])
+            for place, source, target in zip(context, *found, strict=True):
+                sources[place], targets[place] = source, target
+            long = _too_long(sources, targets, max_source_length, max_target_length)
+        kept = sorted(set(range(len(pairs))) - set(long))
         yield [sources[place] for place in kept], [targets[place] for place in kept], [start + place for place in kept]
+
+
+def _too_long(sources: Sequence[_Ids], targets: Sequence[_Ids], max_source: int, max_target: int) -> list[int]:
+    """Return the places of the pairs with more ids than a limit."""
+    lengths = enumerate(zip(map(len, sources), map(len, targets), strict=True))
+    return [place for place, (source, target) in lengths if source > max_source or target > max_target]
 
 
 def _retokenize(

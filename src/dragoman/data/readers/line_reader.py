@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, TypeVar, cast
 
@@ -184,11 +185,11 @@ def require_columns(columns: Sequence[str], needed: int, *, where: str, remedy: 
 
 
 def check_columns_differ(corpus: _C) -> _C:
-    """Return a corpus of two columns. Raises ValueError if they are one."""
+    """Return a corpus of several columns. Raises ValueError if two of them are one."""
     names = [name for name in type(corpus).model_fields if name.endswith("_column")]
-    first, second = (getattr(corpus, name) for name in names)
-    if first == second:
-        raise ValueError(f"{names[0]} and {names[1]} are both {first}; they must differ")
+    for (first, one), (second, other) in combinations([(name, getattr(corpus, name)) for name in names], 2):
+        if one is not None and one == other:
+            raise ValueError(f"{first} and {second} are both {one}; they must differ")
     return corpus
 
 

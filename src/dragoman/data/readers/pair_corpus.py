@@ -10,8 +10,8 @@ from dragoman.config import Config
 Files = Annotated[Path | Annotated[tuple[Path, ...], Field(min_length=1)], Field(union_mode="left_to_right")]
 """One file, several files, or a glob pattern with `*`, `?` or `[...]`."""
 
-PairRow = tuple[int, str, str]
-"""Line (from 1) in its file, source and target."""
+PairRow = tuple[int, str, str] | tuple[int, str, str, str]
+"""Line (from 1) in its file, source, target, and the name of its document where the corpus has one."""
 
 
 class PairCorpus(Config):

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, Self, assert_never
@@ -49,6 +49,8 @@ class Example:
     source: str
     target: str
     line: int
+    begins_document: bool = field(default=False, compare=False)
+    """Whether it is the first of a file, or the corpus names another document than that of the example before."""
 
 
 class ParallelFiles(PairCorpus):
@@ -81,6 +83,8 @@ class ParallelTsv(PairCorpus):
     """Column of the source, from 1."""
     target_column: int = Field(default=2, ge=1)
     """Column of the target, from 1."""
+    document_column: int | None = Field(default=None, ge=1)
+    """Column that names the document of a pair, for `data.context`."""
     header: bool = False
     """Whether the first line names the columns."""
 
@@ -100,6 +104,8 @@ class ParallelJsonl(PairCorpus):
     """Field of the source."""
     target_field: str = "target"
     """Field of the target."""
+    document_field: str | None = None
+    """Field that names the document of a pair, for `data.context`."""
 
 
 class ParallelParquet(PairCorpus):
@@ -115,6 +121,8 @@ class ParallelParquet(PairCorpus):
     """Column of the source."""
     target_column: str = "target"
     """Column of the target."""
+    document_column: str | None = None
+    """Column that names the document of a pair, for `data.context`."""
 
     _check_columns = model_validator(mode="after")(check_columns_differ)
 
@@ -139,9 +147,10 @@ def read_corpus(corpus: ParallelCorpus, warnings: ReadWarnings | None = None) ->
     """
     warnings, before = ReadWarnings() if warnings is None else warnings, 0
     for shard in _read_shards(corpus, warnings):
-        line = 0
-        for line, source, target in shard:
-            yield Example(source, target, before + line)
+        line, document_before = 0, None
+        for line, source, target, *document in shard:
+            yield Example(source, target, before + line, begins_document=document != document_before)
+            document_before = document
         before += line
 
 
@@ -285,13 +294,17 @@ def _read_aligned(source: Path, target: Path, warnings: ReadWarnings) -> Iterato
 def _read_tsv(path: Path, corpus: ParallelTsv, warnings: ReadWarnings) -> Iterator[PairRow]:
     """Yield the rows; a blank line is an empty pair."""
     source, target = corpus.source_column, corpus.target_column
-    needed = max(source, target)
+    needed = max(source, target, corpus.document_column or 1)
     for number, line in read_lines(path, warnings):
         if number == 1 and corpus.header:
             continue
         if line.strip() or line.count("\t") >= needed - 1:
             columns = split_columns(line, needed, where=f"{path}:{number}", keys=("source_column", "target_column"))
-            yield number, columns[source - 1], columns[target - 1]
+            texts = columns[source - 1], columns[target - 1]
+            if corpus.document_column is None:
+                yield number, *texts
+            else:
+                yield number, *texts, columns[corpus.document_column - 1]
         else:
             yield number, "", ""
 
@@ -306,7 +319,10 @@ def _read_jsonl(path: Path, corpus: ParallelJsonl, warnings: ReadWarnings) -> It
         row = parse_object(line, where)
         source = " ".join(_texts(row, corpus.source_field, where))
         for target in _texts(row, corpus.target_field, where):
-            yield number, source, target
+            if corpus.document_field is None:
+                yield number, source, target
+            else:
+                yield number, source, target, str(get_value(row, corpus.document_field, where))
 
 
 def _texts(row: JsonObject, field: str, where: str) -> list[str]:
@@ -317,19 +333,22 @@ def _texts(row: JsonObject, field: str, where: str) -> list[str]:
 
 def _read_parquet(path: Path, corpus: ParallelParquet, warnings: ReadWarnings) -> Iterator[PairRow]:
     """Yield the rows; a missing value is an empty text."""
-    names = (corpus.source_column, corpus.target_column)
+    names = tuple(filter(None, (corpus.source_column, corpus.target_column, corpus.document_column)))
     with _unchanged_file(path, warnings) as stream, _open_parquet(path, stream) as file:
         batches = _parquet_batches(file, path, names)
         rows = (row for batch in batches for row in zip(*(_column(batch, name, path) for name in names), strict=True))
         for number, row in enumerate(rows, start=1):
             source, target = (
                 "" if value is None else check_text(value, name, f"{path}, row {number}")
-                for name, value in zip(names, row, strict=True)
+                for name, value in zip(names[:2], row[:2], strict=True)
             )
             for text in (source, target):
                 if not text or text.isspace():
                     warnings.record(path, "blank", number)
-            yield number, source, target
+            if corpus.document_column is None:
+                yield number, source, target
+            else:
+                yield number, source, target, str(row[2])
 
 
 @contextmanager
@@ -366,7 +385,7 @@ def _open_parquet(path: Path, stream: BinaryIO | None = None) -> "ParquetFile":
         raise DataError(f"{path}: no Parquet file, or a damaged one ({_first_line(error)}); copy it again") from error
 
 
-def _parquet_batches(file: "ParquetFile", path: Path, names: tuple[str, str]) -> "Iterator[RecordBatch]":
+def _parquet_batches(file: "ParquetFile", path: Path, names: tuple[str, ...]) -> "Iterator[RecordBatch]":
     import pyarrow
 
     known = [column.path for column in file.schema]

@@ -19,6 +19,11 @@ TERM_SYMBOLS = ("\ue000", "\ue001", "\ue002")
 """Symbols before a term in a source, between the term and its translation, and after the translation."""
 PLACEHOLDER_SYMBOLS = tuple(chr(0xE010 + number) for number in range(16))
 """Symbols that stand for placeholders, in sources and targets."""
+SOURCE_CONTEXT_SYMBOLS = tuple(chr(0xE020 + number) for number in range(8))
+"""Symbols after the last sentence of the context in a source, after the sentence before it, and so on."""
+TARGET_CONTEXT_SYMBOLS = tuple(chr(0xE028 + number) for number in range(8))
+"""The same symbols for a model that writes the translations of these sentences, too: in sources and targets."""
+RESERVED_SYMBOLS = (*TERM_SYMBOLS, *PLACEHOLDER_SYMBOLS, *SOURCE_CONTEXT_SYMBOLS, *TARGET_CONTEXT_SYMBOLS)
 REPLACEMENT = "\ufffd"
 SYMBOL_SCORE = 0.0
 """Log-probability of a symbol in a unigram model, so that no other segmentation is better."""
@@ -43,10 +48,15 @@ def has_reserved_symbols(side: LanguageTokenizer, symbols: Sequence[str]) -> boo
 
 def is_reserved_symbol(token: str) -> bool:
     """Return whether a token is a reserved symbol, alone or after a space."""
-    return token.removeprefix(SPACE) in (*TERM_SYMBOLS, *PLACEHOLDER_SYMBOLS)
+    return token.removeprefix(SPACE) in RESERVED_SYMBOLS
 
 
-def remove_reserved_symbols(text: str, symbols: Iterable[str] = (*TERM_SYMBOLS, *PLACEHOLDER_SYMBOLS)) -> str:
+def is_context_symbol(token: str) -> bool:
+    """Return whether a token ends a sentence of the context, alone or after a space."""
+    return token.removeprefix(SPACE) in (*SOURCE_CONTEXT_SYMBOLS, *TARGET_CONTEXT_SYMBOLS)
+
+
+def remove_reserved_symbols(text: str, symbols: Iterable[str] = RESERVED_SYMBOLS) -> str:
     """Return a text where replacement characters stand for reserved symbols, which a model would misunderstand."""
     return text if text.isascii() else text.translate(dict.fromkeys(map(ord, symbols), REPLACEMENT))
 
@@ -54,8 +64,8 @@ def remove_reserved_symbols(text: str, symbols: Iterable[str] = (*TERM_SYMBOLS, 
 def _with_symbols(side: LanguageTokenizer, symbols: Sequence[str]) -> SubwordTokenizer:
     if not isinstance(side, SubwordTokenizer):
         raise ConfigError(
-            "data.augmentation: an imported tokenizer has no symbols for it, and its vocabulary is fixed. Leave "
-            "augmentation out."
+            "data.augmentation and data.context: an imported tokenizer has no symbols for them, and its vocabulary is "
+            "fixed. Leave them out."
         )
     known = frozenset(side.model.vocab)
     added = tuple(token for symbol in symbols for token in (symbol, SPACE + symbol) if token not in known)
