@@ -151,7 +151,11 @@ class Server:
             hop, text = await self._translation.last_hop(request)
             options: Any = {**request.options, **hop.model.language_options(hop.pair)}
             found = await hop.translator.alternatives_async(
-                text, target_prefix=request.target_prefix or "", count=count, **options
+                text,
+                target_prefix=request.target_prefix or "",
+                placeholders=request.placeholders,
+                count=count,
+                **options,
             )
             answer_with(hop.model.name, (one.translation.text for one in found))
             return found

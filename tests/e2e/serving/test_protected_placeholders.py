@@ -36,6 +36,16 @@ def test_a_request_says_whether_placeholders_are_protected(server):
     assert counts(native(server, f"<p>{TEXT}</p>", format="html", placeholders=False)) != [1, 1]
 
 
+def test_alternatives_continue_a_prefix_with_placeholders(server):
+    text = "the small cat sleeps and {name} plays"
+    body = {"text": text, **PAIR, "target_prefix": "die {name}", "placeholders": True, "count": 3}
+    status, answer = server.post("/api/alternatives", body)
+    assert status == 200, answer
+    texts = [one["translation"]["text"] for one in answer["alternatives"]]
+    assert len(texts) == 3
+    assert all(one.startswith("die {name}") and one.count("{name}") == 1 for one in texts)
+
+
 def test_branches_of_a_message_are_translated(server):
     message = "{n, plural, one {# cat sleeps} other {# cats sleep}}"
     assert re.fullmatch(r"\{n, plural, one \{.*#.*\} other \{.*#.*\}\}", native(server, message, placeholders=True))

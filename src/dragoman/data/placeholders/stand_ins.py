@@ -108,6 +108,19 @@ def protect_placeholders(
     return ProtectedText("".join([*parts, text[place:end]]), tuple(slots), text[:start], text[end:], ends)
 
 
+def protect_prefix(protected: ProtectedText, prefix: str, *, written: Sequence[str]) -> str:
+    """Return the beginning of a translation with stand-ins in place of the placeholders of its source.
+
+    `written` are the stand-ins as the model writes them. Placeholders that the source does not have stay.
+    """
+    for slot, word in zip(protected.slots, written, strict=True):
+        before, original, after = prefix.partition(slot.original)
+        if original:
+            spaces = [" " if touching.isalnum() else "" for touching in (before[-1:], after[:1])]
+            prefix = f"{before}{spaces[0]}{word}{spaces[1]}{after}"
+    return prefix
+
+
 def restore_placeholders(
     protected: ProtectedText,
     translation: str,

@@ -18,6 +18,7 @@ from dragoman.data.placeholders.stand_ins import (
     are_in_place,
     find_stand_in,
     protect_placeholders,
+    protect_prefix,
     restore_placeholders,
 )
 from dragoman.data.tokenizers import Tokenizer
@@ -97,6 +98,19 @@ class PlaceholderStep:
     def text(self) -> str:
         """The text as the next step, or the model, reads it."""
         return PART_BREAK.join(part.text for part in self.parts)
+
+    def prefix(self, text: str) -> str:
+        """Return the beginning of a translation with stand-ins.
+
+        Raises ConfigError where it has other placeholders than the text.
+        """
+        protected = protect_prefix(self.parts[0], text, written=self._written(self.parts[0].slots))
+        if unknown := find_placeholders(protected):
+            raise ConfigError(
+                f"target_prefix has the placeholder {unknown[0].text!r:.60}, which the text does not have, or not at "
+                "this place. Leave it out."
+            )
+        return protected
 
     def constraints(self, segment: str) -> Sequence[Constraint]:
         """Return the constraints on the translation of a segment: each stand-in exactly once."""

@@ -6,10 +6,9 @@ from typing import TypedDict, TypeVar
 
 from dragoman.data.markup import MarkupRules
 from dragoman.data.placeholders.accelerators import remove_accelerator
-from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.placeholders.rules import AnyPlaceholders, PlaceholderRules
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import DataError
 from dragoman.inference.control.accelerators import AcceleratorStep
 from dragoman.inference.control.glossary_terms import (
     GlossaryControl,
@@ -91,7 +90,7 @@ def prepare_texts(
     protection = _read_placeholders(placeholders, len(texts))
     prepare = _Preparation(aligner, PlaceholderControl(tokenizer) if any(protection) else None)
     return [
-        PreparedText(text, prepare.steps(text, own_rules, own_terms, kept, prefix), prefix.strip(), tuple(own))
+        prepare.text(text, own_rules, own_terms, kept, prefix.strip(), tuple(own))
         for text, prefix, own, own_rules, own_terms, kept in zip(
             texts, prefixes, needed, rules, terms, protection, strict=True
         )
@@ -105,26 +104,26 @@ class _Preparation:
     aligner: PairAligner
     placeholders: PlaceholderControl | None
 
-    def steps(
+    def text(
         self,
-        text: str,
+        original: str,
         rules: MarkupRules | None,
         terms: GlossaryControl | None,
         kept: PlaceholderRules | None,
         prefix: str,
-    ) -> tuple[TextStep, ...]:
-        """Return the steps of a text; each changes the text that the step before it has made."""
+        given: tuple[Constraint, ...],
+    ) -> PreparedText:
+        """Return a text with its steps; each changes the text that the step before it has made."""
         steps: list[TextStep] = []
+        text = original
         if kept is not None and kept.accelerator is not None and rules is None:
             marked = remove_accelerator(text, kept.accelerator)
             if marked is not None:
                 steps.append(AcceleratorStep(marked))
                 text = marked.text
         if self.placeholders is not None and kept is not None:
-            if find_placeholders(prefix):
-                raise ConfigError(f"target_prefix = {prefix!r:.60} has placeholders, which are kept. Leave one out.")
-            begins = bool(prefix.strip())
-            step = self.placeholders.step(text, kept, markup=rules is not None, whole_start=begins)
+            step = self.placeholders.step(text, kept, markup=rules is not None, whole_start=bool(prefix))
+            prefix = step.prefix(prefix)
             if step.message is not None:  # its branches are no fragments of markup: their tags are placeholders
                 rules = None
             steps.append(step)
@@ -134,7 +133,7 @@ class _Preparation:
             text = steps[-1].text
         if terms is not None:
             steps.append(terms.step(text))
-        return tuple(steps)
+        return PreparedText(original, tuple(steps), prefix, given)
 
 
 def _one_for_each(given: Sequence[_T], count: int, name: str) -> list[_T]:

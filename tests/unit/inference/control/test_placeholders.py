@@ -93,9 +93,23 @@ def test_terms_of_a_glossary_appear_next_to_placeholders(translator: Translator)
     assert found.text.count("%s") == 1
 
 
-def test_prefix_with_placeholders_is_refused(translator: Translator) -> None:
+def test_prefix_with_placeholders_of_the_text_is_continued(translator: Translator) -> None:
+    found = translator.translate("a cat {a} ({b})", placeholders=True, target_prefix="ein ({b})").text
+    assert found.startswith("ein ({b})")
+    assert [found.count(one) for one in ("{a}", "{b}")] == [1, 1]
+
+
+def test_alternatives_after_a_prefix_with_placeholders(translator: Translator) -> None:
+    found = translator.alternatives("a cat %s", placeholders=True, target_prefix="%s ein", count=3)
+    texts = [one.translation.text for one in found]
+    assert all(text.startswith("%s ein") and text.count("%s") == 1 for text in texts)
+    assert len({one.token for one in found}) == 3
+
+
+@pytest.mark.parametrize("prefix", ["ein %d", "ein %s %s"])
+def test_prefix_with_other_placeholders_is_refused(translator: Translator, prefix: str) -> None:
     with pytest.raises(ConfigError, match="target_prefix"):
-        translator.translate("a %s", placeholders=True, target_prefix="ein %s")
+        translator.translate("a %s", placeholders=True, target_prefix=prefix)
 
 
 def test_translation_begins_with_prefix_before_placeholders(translator: Translator) -> None:

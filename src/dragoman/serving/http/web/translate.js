@@ -94,7 +94,7 @@ function withTranslations(cut, languages, asked) {
   return cut.map(({ text, space }) => {
     const options = translationsOf(text, asked) ?? NONE;
     const current = options === NONE ? NONE[0] : (before.get(options)?.current ?? options[0]);
-    const made = { source: text, space, start, options, current, languages };
+    const made = { source: text, space, start, options, current, languages, placeholders };
     start += text.length + space.length;
     return made;
   });

@@ -74,9 +74,9 @@ const bodyOf = ({ source, languages }) => ({ text: source, ...languages });
 
 // List the translations that begin with the words before this one, and continue otherwise.
 async function showAlternatives(list, { sentence, word, onUse }, signal) {
-  const { current, languages } = sentence;
+  const { current, languages, placeholders } = sentence;
   const prefix = current.text.slice(0, word.start);
-  const body = { ...bodyOf(sentence), target_prefix: prefix.trimEnd(), count: COUNT };
+  const body = { ...bodyOf(sentence), target_prefix: prefix.trimEnd(), count: COUNT, placeholders };
   const { alternatives } = await post("api/alternatives", body, signal);
   const found = new Map();
   for (const one of alternatives) {

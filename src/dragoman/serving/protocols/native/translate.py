@@ -242,6 +242,7 @@ class AlternativesBody(DecodingBody):
     target: str = Field(examples=["de"], description="language code")
     target_prefix: str = Field(default="", examples=["Zwei"], description="what the translation begins with")
     count: int = Field(default=5, ge=1, description="alternatives")
+    placeholders: bool = Field(default=False, description="whether placeholders, such as `{name}`, stay byte for byte")
 
 
 class AlternativeRecord(BaseModel):
@@ -270,6 +271,7 @@ async def alternatives(request: Request, server: ServerDep, client: ClientDep) -
         body.source,
         options=body.decoding(),
         target_prefix=body.target_prefix,
+        placeholders=body.placeholders,
         model=body.model,
     )
     found = await server.alternatives(asked, client, count=body.count)
