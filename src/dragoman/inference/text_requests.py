@@ -1,7 +1,6 @@
 """Requests for the translations of texts: prepared, segmented, and with what their outputs begin with."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, final
@@ -72,20 +71,17 @@ class RequestBuilder:
         direction: Direction,
         splitter: Callable[[str], Layout],
         max_segment_length: int,
-        turn: Callable[[], AbstractContextManager[None]],
+        aligner: PairAligner,
         context: TextContext | None = None,
     ) -> None:
-        """`turn` waits until the backend is free to align the words of translations with tags.
-
-        `context` is that of all texts that are built.
-        """
+        """`aligner` aligns the words of translations with tags; `context` is that of all texts that are built."""
         self.config = config
         self._tokenizer = tokenizer
         self._splitter = splitter
         self._needs_source_features = backend.needs_source_features
         self._positions = backend.max_length
         self._segmenter = Segmenter(tokenizer.source, max_length=max_segment_length, direction=direction)
-        self._aligner = PairAligner(backend, tokenizer, direction, turn)
+        self._aligner = aligner
         self._starts = OutputStarts(tokenizer.target, direction, config)
         self.context = PrecedingSentences(
             context, tokenizer, direction=direction, max_length=max_segment_length, splitter=splitter

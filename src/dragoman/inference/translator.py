@@ -22,6 +22,7 @@ from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.concurrent_calls import EngineStatistics, run_beside, run_in_thread
+from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.prepare_texts import ControlOptions, check_length, control_of_part
 from dragoman.inference.encode_pairs import encode_pairs
 from dragoman.inference.engine_thread import RequestRunner
@@ -44,6 +45,7 @@ from dragoman.inference.text_segmentation import (
 )
 from dragoman.inference.translation_options import DecodingOptions, LanguageOptions, StreamOptions, TranslationOptions
 from dragoman.inference.translation_result import Translation, TranslationResult
+from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.special_symbols import EOS
 from dragoman.number_words import counted
 
@@ -103,6 +105,8 @@ class Translator:
         self.config = config
         self.quality_profile: QualityProfile | None = None
         """Calibration of the confidence, and statistics by which translations are checked; None where unknown."""
+        self.alignment_head: AlignmentHead | None = None
+        """Cross-attention by which tags are placed; None for `AlignmentHead.default`."""
         self.backend = as_backend(model, tokenizer=tokenizer, device=device)
         self.device = self.backend.device
         self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens)
@@ -291,14 +295,15 @@ class Translator:
         )
         chosen = replace_options(require_config(self.config if config is None else config, DecodingConfig), decoding)
         require_end_tokens(chosen, len(self.tokenizer.target))
+        direction = self.tokenizer.prefixes.resolve(**cast(LanguageOptions, languages))
         builder = RequestBuilder(
             self.tokenizer,
             self.backend,
             chosen,
-            direction=self.tokenizer.prefixes.resolve(**cast(LanguageOptions, languages)),
+            direction=direction,
             splitter=build_splitter(options.get("split"), options.get("language")),
             max_segment_length=self.max_segment_length,
-            turn=self._runner.turn,
+            aligner=PairAligner(self.backend, self.tokenizer, direction, self._runner.turn, head=self.alignment_head),
             context=options.get("context"),
         )
         return builder, cast(ControlOptions, control)

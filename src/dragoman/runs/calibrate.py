@@ -7,6 +7,7 @@ from typing import Any, Unpack, final
 
 from dragoman.evaluation.quality_profile import CalibrationReport, QualityProfile, check_pairs, measure_profile
 from dragoman.inference.translator import Translator
+from dragoman.runs.choose_alignment_head import HeadChoice, choose_alignment_head
 from dragoman.runs.evaluate import EvaluationOptions, read_test_set
 from dragoman.runs.load import load, open_run
 
@@ -19,10 +20,13 @@ class CalibrationResult:
     path: Path
     profile: QualityProfile
     report: CalibrationReport
+    alignment: HeadChoice | None
+    """Cross-attention that aligns words best; None for models without a choice."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record of `dragoman calibrate --json`."""
-        return {"path": str(self.path), "pairs": self.profile.pairs, **asdict(self.report)}
+        alignment = {} if self.alignment is None else {"alignment": asdict(self.alignment)}
+        return {"path": str(self.path), "pairs": self.profile.pairs, **asdict(self.report), **alignment}
 
     def describe(self) -> str:
         """Return the lines that `dragoman calibrate` prints."""
@@ -32,6 +36,7 @@ class CalibrationResult:
             f"correlation of confidence and sentence chrF: {report.pearson:.2f} (Pearson), "
             f"{report.spearman:.2f} (Spearman)\n"
             f"expected sentence chrF: from {scores[0]:.0f} to {scores[-1]:.0f}, mean error {report.error:.1f}\n"
+            f"{'' if self.alignment is None else self.alignment.describe()}"
             f"written: {self.path}"
         )
 
@@ -45,10 +50,11 @@ def calibrate(
     device: str | None = None,
     **decoding: Unpack[EvaluationOptions],
 ) -> CalibrationResult:
-    """Measure what the confidence of a run is worth, and store it in the folder of the run.
+    """Measure what the confidence of a run is worth, choose its alignment head, and store both in its folder.
 
     `source` and `reference`, or `pairs`, are held-out pairs, as in `evaluate`: a validation set, since on training data
-    a model is surer than on other texts. Translations of the run, loaded again, have an `expected_chrf`.
+    a model is surer than on other texts. Translations of the run, loaded again, have an `expected_chrf`, and their tags
+    are placed by the cross-attention that aligns the words of the pairs best.
     `decoding` options are those of `Translator.translate`.
 
     Raises:
@@ -63,5 +69,8 @@ def calibrate(
     texts, confidences = [one.text for one in found], [one.quality.confidence for one in found]
     profile, report = measure_profile(sources, texts, references, confidences)
     folder = open_run(run)
+    choice = choose_alignment_head(run, sources, references)
     folder.write_quality(profile)
-    return CalibrationResult(folder.quality, profile, report)
+    if choice is not None:
+        folder.write_alignment(asdict(choice.head))
+    return CalibrationResult(folder.quality, profile, report, choice)

@@ -179,7 +179,9 @@ def _write_run(
     export: RunFolder, run: RunFolder, experiment: Experiment, *, name: str, compute_type: ComputeType
 ) -> None:
     """Write everything that inference needs: weights, unless there are graphs, settings, tokenizer and model card."""
-    run.copy_files(export, run.tokenizer, run.labels, run.environment, run.scores, run.quality, run.origin)
+    run.copy_files(
+        export, run.tokenizer, run.labels, run.environment, run.scores, run.quality, run.alignment, run.origin
+    )
     shapes = parameter_shapes(build_meta_model(experiment, run))
     if not export.graph.exists():
         save_arrays(export.weights, quantize_weights(load_arrays(run.weights, shapes), compute_type))

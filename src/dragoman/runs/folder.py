@@ -22,6 +22,7 @@ from dragoman.errors import ConfigError, RunError, quote, shorten, shorten_text,
 from dragoman.evaluation.quality_profile import ConfidenceCurve, QualityProfile
 from dragoman.evaluation.translation_checks import TextStatistics
 from dragoman.runs.record_schemas import (
+    AlignmentRecord,
     ConfigRecord,
     EnvironmentRecord,
     ExportRecord,
@@ -74,6 +75,7 @@ class RunFolder:
     environment = _Member("environment.json")
     scores = _Member("scores.json")
     quality = _Member("quality.json")
+    alignment = _Member("alignment.json")
     export = _Member("export.json")
     origin = _Member("origin.json")
     shortlist = _Member("shortlist.safetensors")
@@ -321,6 +323,14 @@ class RunFolder:
     def write_quality(self, profile: QualityProfile) -> None:
         """Write the profile of a calibrated model."""
         write_atomically(self.quality, to_checked_json(asdict(profile)))
+
+    def read_alignment(self) -> dict[str, Any]:
+        """Return layer, head and shift of the cross-attention that aligns words; an empty mapping if none is chosen."""
+        return _read_record(self.alignment, AlignmentRecord)
+
+    def write_alignment(self, head: Mapping[str, Any]) -> None:
+        """Write layer, head and shift of the cross-attention that aligns words."""
+        write_atomically(self.alignment, to_checked_json(dict(head)))
 
 
 def scoring_command(task: str, run: str | Path) -> str | None:

@@ -25,6 +25,7 @@ from dragoman.inference.backends.int8_shift_backend import Int8ShiftBackend
 from dragoman.inference.backends.onnx_backend import OnnxBackend
 from dragoman.inference.length_batches import BATCH_TOKENS, check_positive
 from dragoman.inference.translator import Translator
+from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.weight_quantization import ComputeType, dequantize_weights, load_arrays
 from dragoman.runs.folder import RunFolder
 
@@ -144,6 +145,7 @@ def load(
         model = load_torch_model(path, device=device, batch_tokens=batch_tokens)
     if isinstance(model, Translator) and not ensemble:
         model.quality_profile = folder.read_quality()
+        model.alignment_head = _read_alignment_head(folder)
     if not shortlist:
         return model
     if not isinstance(model, Translator):
@@ -168,6 +170,20 @@ def load_torch_model(
     experiment = folder.read_config()
     folder.check_finished()
     return tasks.build_task(experiment).load(folder, device=runs.choose_device(device), batch_tokens=batch_tokens)
+
+
+def _read_alignment_head(folder: RunFolder) -> AlignmentHead | None:
+    """Return the cross-attention that aligns the words of a calibrated model. Raises RunError if it has no such."""
+    if not (tree := folder.read_alignment()):
+        return None
+    head = AlignmentHead(tree["layer"], tree["head"], tree["shifted"])
+    model = folder.read_raw_config().get("model")
+    layers, heads = (
+        int(model.get(name) or 0) if isinstance(model, dict) else 0 for name in ("decoder_layers", "num_heads")
+    )
+    if head.layer >= layers or (head.head or 0) >= heads:
+        raise RunError(f"{folder.alignment}: the model has no such head. Calibrate it again, or remove the file.")
+    return head
 
 
 def open_run(path: str | Path) -> RunFolder:
@@ -264,6 +280,7 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
         config=translator.config,
     )
     restricted.quality_profile = translator.quality_profile
+    restricted.alignment_head = translator.alignment_head
     return restricted
 
 

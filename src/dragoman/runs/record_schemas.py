@@ -106,6 +106,14 @@ class QualityRecord(Record):
     statistics: _Statistics
 
 
+class AlignmentRecord(Record):
+    """Schema of alignment.json, the cross-attention that aligns the words of a model."""
+
+    layer: NonNegativeInt
+    head: NonNegativeInt | None
+    shifted: bool
+
+
 class _Model(Record):
     kind: str
 

@@ -11,6 +11,7 @@ from dragoman.data.markup import TokenAlignment
 from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.errors import DataError
 from dragoman.inference.backends.protocol import InferenceBackend
+from dragoman.models.alignment_head import AlignmentHead
 
 TextPair = tuple[str, str]
 """Text of a segment, and its translation."""
@@ -31,12 +32,15 @@ class PairAligner:
         tokenizer: Tokenizer,
         direction: Direction,
         turn: Callable[[], AbstractContextManager[None]],
+        *,
+        head: AlignmentHead | None = None,
     ) -> None:
-        """`turn` waits until the backend is free."""
+        """`turn` waits until the backend is free; `head` is that of the backend by default."""
         self._backend = backend
         self._tokenizer = tokenizer
         self._direction = direction
         self._turn = turn
+        self._head = head
         self._ahead: dict[TextPair, Float[np.ndarray, "target source"]] = {}
         """Weights of the pairs that the last call of `align_ahead` has aligned."""
 
@@ -68,6 +72,7 @@ class PairAligner:
             return self._backend.align(
                 [self._direction.wrap_source(ids) for (ids, _), _ in sides],
                 [[*self._direction.target, *ids] for _, (ids, _) in sides],
+                head=self._head,
             )
 
     def align(self, source: str, translation: str, parts: Sequence[TextPair]) -> TokenAlignment | None:

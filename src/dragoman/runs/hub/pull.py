@@ -31,8 +31,8 @@ RUN_FILES: Final = FilePatterns(
     weights=(("model.safetensors",), ("decoder.onnx", "encoder.onnx", "prompt.onnx")),
     required=(("config.yaml",), ("tokenizer.json",)),
     optional=(
-        *("README.md", "environment.json", "export.json", "labels.json", "origin.json", "quality.json"),
-        *("scores.json", "shortlist.safetensors"),
+        *("README.md", "alignment.json", "environment.json", "export.json", "labels.json", "origin.json"),
+        *("quality.json", "scores.json", "shortlist.safetensors"),
     ),
 )
 MEBIBYTE = 2**20
