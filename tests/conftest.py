@@ -1,17 +1,24 @@
 """Fixtures for all tests."""
 
 import os
+import signal
+import threading
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
 from tests.corpora import corpora
-from tests.property_settings import examples
+from tests.property_settings import FULL, examples
 
 # Tests must not depend on a GPU, which the commands they start would use.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+# A shell that starts the tests in the background ignores Ctrl-C. Processes that tests start would ignore it, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # CI draws the same examples every time, so that failures come from changes; other runs draw new examples.
 # Deadlines fail on busy machines.
@@ -25,6 +32,13 @@ CHECKER = (
 )
 # Tests check every annotated shape and type. Test modules, and with them the packages, are imported after this module.
 install_import_hook([f"dragoman.{package}" for package in TENSOR_PACKAGES], CHECKER)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out the checks in slow tests, where they take half of the time, except in the full tier."""
+    unchecked = item.get_closest_marker("slow") is not None and not FULL
+    jaxtyping.config.update("jaxtyping_disable", unchecked)
 
 
 @pytest.fixture(scope="session")

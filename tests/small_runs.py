@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.command_server import command_server
+
 WORDS = {
     "two": "zwei",
     "dogs": "Hunde",
@@ -64,8 +66,13 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "dragoman", *map(str, arguments)]
 
 
-def dragoman(*arguments: object, cwd: Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run the command in `cwd` to its end."""
+def dragoman(
+    *arguments: object, cwd: Path, timeout: float = 120, fresh: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in `cwd` to its end, in a fork of an interpreter with all imports or in a `fresh` one."""
+    if not fresh:
+        parts = [str(part) for part in arguments]
+        return command_server().run(parts, cwd=cwd, environment=environment(cwd), timeout=timeout)
     return subprocess.run(
         command(*arguments), cwd=cwd, env=environment(cwd), capture_output=True, text=True, timeout=timeout
     )

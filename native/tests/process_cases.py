@@ -149,21 +149,26 @@ class Changing:
 
 
 def interrupt_long_calls(number: int) -> None:
-    """Interrupt a call that takes many seconds within one second, and use the model afterwards."""
+    """Interrupt a call that takes many seconds, and use the model afterwards.
+
+    The call ends within two seconds of processor time, which other processes do not lengthen.
+    """
+    # A shell that starts the tests in the background ignores Ctrl-C, and child processes inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     name = [*LONG_CALLS][number % len(LONG_CALLS)]
     model, call = LONG_CALLS[name]()
     sent: list[float] = []
 
     def send() -> None:
-        sent.append(time.monotonic())
+        sent.append(time.process_time())
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Timer(0.05, send).start()
     try:
         call()
     except KeyboardInterrupt:
-        seconds = time.monotonic() - sent[0]
-        assert seconds < 1, f"{name} ended {seconds:.1f} seconds after the signal"
+        seconds = time.process_time() - sent[0]
+        assert seconds < 2, f"{name} ended {seconds:.1f} seconds of processor time after the signal"
     else:
         raise AssertionError(f"{name} was not interrupted")
     before = model.cached_tokens

@@ -59,7 +59,7 @@ def test_both_sides_in_one_file_exclude_a_side(pairs):
 
 
 @pytest.fixture(scope="module")
-def test_set(tmp_path_factory) -> Path:
+def reference_set(tmp_path_factory) -> Path:
     """Return a folder with an untrained run and a test set in two files and in one."""
     folder = tmp_path_factory.mktemp("test-set")
     finished_run(folder / "run")
@@ -76,21 +76,21 @@ def test_set(tmp_path_factory) -> Path:
         (("analyse", "run"), ("--source", "test.en", "--reference", "test.de"), ("--json", "result.json")),
     ],
 )
-def test_one_file_gives_the_results_of_two(test_set, verb, two_files, result):
+def test_one_file_gives_the_results_of_two(reference_set, verb, two_files, result):
     found = []
     for given in (two_files, ("--pairs", "test.tsv")):
-        answer = dragoman(*verb, *given, *result, cwd=test_set)
+        answer = dragoman(*verb, *given, *result, cwd=reference_set)
         assert answer.returncode == 0, answer.stderr
-        text = (test_set / "result.json").read_text(encoding="utf-8") if result else answer.stdout
+        text = (reference_set / "result.json").read_text(encoding="utf-8") if result else answer.stdout
         found.append(text.replace("test.tsv", "test.en"))
     assert found[0] == found[1] != ""
-    answer = dragoman(*verb, *two_files, "--pairs", "test.tsv", *result, cwd=test_set)
+    answer = dragoman(*verb, *two_files, "--pairs", "test.tsv", *result, cwd=reference_set)
     assert answer.returncode == 2
     assert "--source has no effect with --pairs, which contains both sides. Leave it out." in answer.stderr
 
 
-def test_evaluate_in_python_reads_one_file(test_set):
-    run, tsv, sides = test_set / "run", test_set / "test.tsv", [[*side] for side in zip(*PAIRS, strict=True)]
+def test_evaluate_in_python_reads_one_file(reference_set):
+    run, tsv, sides = reference_set / "run", reference_set / "test.tsv", [[*side] for side in zip(*PAIRS, strict=True)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TranslationWarning)
         found = evaluate(run, pairs=tsv, device="cpu", max_length=5)
@@ -101,9 +101,9 @@ def test_evaluate_in_python_reads_one_file(test_set):
         evaluate(run, source=sides[0])
 
 
-def test_columns_in_a_text_are_noted(test_set):
+def test_columns_in_a_text_are_noted(reference_set):
     note = "test.tsv: 2 of the first 2 lines contain a tab, and are read as one text; a file with both sides goes to"
-    prepared = prepare_text(TextDataConfig(train=recognize_text(test_set / "test.tsv"), valid_size=0.5))
+    prepared = prepare_text(TextDataConfig(train=recognize_text(reference_set / "test.tsv"), valid_size=0.5))
     assert any(note in one for one in prepared.notes)
-    answer = dragoman("score", "run", "--source", "test.en", "--target", "test.tsv", cwd=test_set)
+    answer = dragoman("score", "run", "--source", "test.en", "--target", "test.tsv", cwd=reference_set)
     assert f"dragoman: note: {note} --pairs" in answer.stderr

@@ -18,12 +18,13 @@ from dragoman.runs.prepare_corpus import PreparationConfig, prepare_corpus, reso
 from dragoman.runs.train import resume
 from tests.e2e.test_resume import differences
 from tests.power_cuts import DiskState, recorded_disk
-from tests.property_settings import FAST
+from tests.property_settings import FAST, FULL
 from tests.small_runs import SMALLEST, hashes, write_corpus
 
 pytestmark = pytest.mark.slow
 
-CUTS = 5 if FAST else 50
+CUTS = 1000 if FULL else 5 if FAST else 25
+"""States of the disk after which a training or preparation continues; the full tier has all of them."""
 
 
 def sample(states: Sequence[DiskState]) -> list[DiskState]:

@@ -99,14 +99,16 @@ def test_fine_tuning_on_prepared_inherits_its_settings(prepared):
 )
 def test_ray_writes_the_same_files(prepared):
     ray = ("--engine", "ray", "--workers", 2, "--shard-pairs", 97)
-    answer = dragoman("data", "prepare", *SHARDS, "--out", "by-ray", *VOCABULARY, *ray, cwd=prepared, timeout=280)
+    answer = dragoman(
+        "data", "prepare", *SHARDS, "--out", "by-ray", *VOCABULARY, *ray, cwd=prepared, timeout=280, fresh=True
+    )
     assert answer.returncode == 0, answer.stderr
     assert hashes(prepared / "by-ray") == hashes(prepared / "ready")
     (prepared / "bad.en").write_bytes(b"caf\xe9\n" * 9)
     (prepared / "bad.de").write_bytes(b"Kaffee\n" * 9)
     bad = ("--source", "bad.en", "--target", "bad.de", "--out", "no")
     before = hashes(prepared)
-    refused(dragoman("data", "prepare", *bad, *ray, cwd=prepared, timeout=280), "bad.en:1: not UTF-8")
+    refused(dragoman("data", "prepare", *bad, *ray, cwd=prepared, timeout=280, fresh=True), "bad.en:1: not UTF-8")
     assert hashes(prepared) == before
 
 

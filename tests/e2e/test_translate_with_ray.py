@@ -35,7 +35,7 @@ def _messages(stderr: str) -> list[str]:
 def test_ray_writes_the_same_lines_and_warnings(folder):
     options = ("--input", "in.txt", "--n-best", 2, "--beam-size", 3, "--max-length", 6, "--format", "jsonl")
     alone = dragoman("translate", "run", *options, cwd=folder)
-    by_ray = dragoman("translate", "run", *options, "--ray", "--workers", 2, cwd=folder, timeout=280)
+    by_ray = dragoman("translate", "run", *options, "--ray", "--workers", 2, cwd=folder, timeout=280, fresh=True)
     assert (alone.returncode, by_ray.returncode) == (0, 0), by_ray.stderr
     assert len(alone.stdout.splitlines()) == LINES
     assert by_ray.stdout == alone.stdout
@@ -49,7 +49,7 @@ def test_an_error_in_a_worker_names_the_line_of_the_file(folder):
     (folder / "long.txt").write_text("\n".join(lines), encoding="utf-8")
     options = ("--input", "long.txt", "--max-length", 2)
     alone = dragoman("translate", "run", *options, cwd=folder)
-    by_ray = dragoman("translate", "run", *options, "--ray", "--workers", 1, cwd=folder, timeout=280)
+    by_ray = dragoman("translate", "run", *options, "--ray", "--workers", 1, cwd=folder, timeout=280, fresh=True)
     assert (alone.returncode, by_ray.returncode) == (2, 2)
     assert "line 1601" in alone.stderr
     assert _messages(by_ray.stderr)[-1] == _messages(alone.stderr)[-1]

@@ -25,7 +25,7 @@ def place(tmp_path_factory):
     """Folder with a corpus and a run by two workers."""
     place = tmp_path_factory.mktemp("workers")
     write_corpus(place)
-    answer = dragoman("train", *FILES, "--out", "two", *OPTIONS, *TWO, cwd=place)
+    answer = dragoman("train", *FILES, "--out", "two", *OPTIONS, *TWO, cwd=place, fresh=True)
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr.count("training: 2 workers with 1 thread each") == 1
     assert answer.stderr.count("step 40/40") == 1

@@ -36,22 +36,13 @@ MODEL = DecoderOnlyConfig(
     dropout=DropoutConfig(embedding=0.0, residual=0.0),
 )
 TRAINING = TrainingConfig(
-    max_steps=1000,
-    validate_every=1000,
+    max_steps=600,
+    validate_every=600,
     batch_tokens=1600,
     optimizer=AdamConfig(learning_rate=0.003),
     schedule=CosineSchedule(warmup=100),
 )
 Pair = tuple[list[int], list[int]]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Use one thread; more threads would wait for each other in such a small model."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def draw(generator: random.Random) -> Pair:

@@ -24,22 +24,13 @@ pytestmark = pytest.mark.slow
 
 MODEL = RecurrentConfig(d_model=64, dropout=RecurrentDropoutConfig(embedding=0.0, output=0.0))
 TRAINING = TrainingConfig(
-    max_steps=800,
-    validate_every=800,
+    max_steps=500,
+    validate_every=500,
     batch_tokens=800,
     optimizer=AdamConfig(learning_rate=0.005),
     schedule=CosineSchedule(warmup=100),
     label_smoothing=0.0,
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Use one thread; more threads would wait for each other in such a small model."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -1,7 +1,6 @@
 """Small models with task heads learn to classify texts, tag words and answer questions within a minute."""
 
 import random
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -33,15 +32,6 @@ SIZES = {
     "num_layers": 2,
     "dropout": DropoutConfig(embedding=0.0, residual=0.0),
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Use one thread; more threads would wait for each other in such a small model."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -34,8 +34,6 @@ MODEL = EncoderDecoderConfig(
     dropout=DropoutConfig(embedding=0.0, residual=0.0),
 )
 TRAINING = TrainingConfig(
-    max_steps=1000,
-    validate_every=1000,
     batch_tokens=800,
     optimizer=AdamConfig(learning_rate=0.003),
     schedule=CosineSchedule(warmup=100),
@@ -50,22 +48,22 @@ TASKS: dict[str, Callable[[Sequence_], Sequence[int]]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Use one thread; more threads would wait for each other in such a small model."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.mark.parametrize(("task", "decoder_layer"), [*((task, "self_attention") for task in TASKS), ("sort", "ssru")])
-def test_99_of_100_unseen_sequences_are_exact(tmp_path, task, decoder_layer):
+@pytest.mark.parametrize(
+    ("task", "decoder_layer", "steps"),
+    [
+        ("copy", "self_attention", 500),
+        ("reverse", "self_attention", 1000),
+        ("sort", "self_attention", 700),
+        ("sort", "ssru", 700),
+    ],
+)
+def test_99_of_100_unseen_sequences_are_exact(tmp_path, task, decoder_layer, steps):
     generator = random.Random(1)
     seen = draw(generator, 20_000, without=set())
     unseen = draw(generator, 500, without=set(seen))
     model = MODEL.model_copy(update={"decoder_layer": decoder_layer})
-    network = train_on(tmp_path, [(source, TASKS[task](source)) for source in seen], model)
+    training = TRAINING.model_copy(update={"max_steps": steps, "validate_every": steps})
+    network = train_on(tmp_path, [(source, TASKS[task](source)) for source in seen], model, training)
     store = TokenStore.build(tmp_path / "unseen", [(source, TASKS[task](source)) for source in unseen])
     assert exact_match_rate(network, store) >= 0.99
 
@@ -81,18 +79,21 @@ def draw(generator: random.Random, count: int, *, without: set[Sequence_]) -> li
 
 
 def train_on(
-    folder: Path, pairs: list[tuple[Sequence_, Sequence[int]]], model: EncoderDecoderConfig
+    folder: Path,
+    pairs: list[tuple[Sequence_, Sequence[int]]],
+    model: EncoderDecoderConfig,
+    training: TrainingConfig,
 ) -> EncoderDecoderTransformer:
-    network = build_network(model, seed=TRAINING.seed, vocabulary=SYMBOLS.stop)
+    network = build_network(model, seed=training.seed, vocabulary=SYMBOLS.stop)
     run = TrainingState(
         model=network,
-        optimizer=build_optimizer(TRAINING.optimizer, network),
-        stream=pair_stream(TokenStore.build(folder / "seen", pairs), budget=TRAINING.batch_tokens, seed=TRAINING.seed),
+        optimizer=build_optimizer(training.optimizer, network),
+        stream=pair_stream(TokenStore.build(folder / "seen", pairs), budget=training.batch_tokens, seed=training.seed),
         checkpoints=CheckpointStore(folder / "checkpoints", keep=1),
         progress=Progress(),
     )
     judge = Validator(lambda _: {"none": 0.0}, metric="none", higher_is_better=True)
-    train(run, TRAINING, loss_function=cross_entropy_loss(0.0), validator=judge, callback=lambda _: None, device=CPU)
+    train(run, training, loss_function=cross_entropy_loss(0.0), validator=judge, callback=lambda _: None, device=CPU)
     return network
 
 

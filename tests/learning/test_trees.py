@@ -52,15 +52,6 @@ def depths_of(words: list[str], tree: Heads) -> list[str]:
     return [WORDS[depth(tree, word)] for word in range(1, len(words) + 1)]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Use one thread; more threads would wait for each other in such a small model."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.parametrize(
     ("task", "positions", "least", "most"),
     [

@@ -46,13 +46,13 @@ COMPONENTS: dict[str, list[dict[str, Any]]] = {
 replaced = st.sampled_from([(key, one) for key, some in COMPONENTS.items() for one in some])
 
 
-def use(build: Callable[[], ImportedTokenizer]) -> None:
+def assert_usable_or_refused(build: Callable[[], ImportedTokenizer]) -> None:
     """Build a tokenizer and use everything that callers use, unless it is refused."""
     with suppress(DragomanError):
-        _use(build())
+        assert_usable(build())
 
 
-def _use(side: ImportedTokenizer) -> None:
+def assert_usable(side: ImportedTokenizer) -> None:
     for text in TEXTS:
         ids = side.encode(text)
         assert all(0 <= index < len(side) for index in ids)
@@ -76,7 +76,7 @@ def test_changed_json_is_used_or_refused(kind: str, edits: Any, component: Any, 
         tree["model"] = edit_tree(tree["model"], edits)
     else:
         tree = edit_tree(tree, edits)
-    use(lambda: tokenizer_from_json(json.dumps(tree), order=order_of(library(kind))))
+    assert_usable_or_refused(lambda: tokenizer_from_json(json.dumps(tree), order=order_of(library(kind))))
 
 
 @pytest.mark.parametrize("kind", ["byte_level", "unigram"])
@@ -84,7 +84,7 @@ def test_changed_json_is_used_or_refused(kind: str, edits: Any, component: Any, 
 @given(edits=EDITS)
 def test_changed_bytes_of_json_are_used_or_refused(kind: str, edits: Any) -> None:
     content = edit_bytes(library(kind).to_str().encode(), edits)
-    use(lambda: tokenizer_from_json(content, order=order_of(library(kind))))
+    assert_usable_or_refused(lambda: tokenizer_from_json(content, order=order_of(library(kind))))
 
 
 @pytest.mark.parametrize("kind", SENTENCEPIECE_KINDS)
@@ -93,6 +93,6 @@ def test_changed_bytes_of_json_are_used_or_refused(kind: str, edits: Any) -> Non
 def test_changed_sentencepiece_is_used_or_refused(kind: str, edits: Any, at_end: bool) -> None:
     content = sentencepiece_model(**SENTENCEPIECE_KINDS[kind])
     kept = len(content) - 600 if at_end else 0  # the settings follow the pieces
-    use(
+    assert_usable_or_refused(
         lambda: tokenizer_from_sentencepiece(content[:kept] + edit_bytes(content[kept:], edits), order=[-1, *range(60)])
     )

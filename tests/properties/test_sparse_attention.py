@@ -52,7 +52,7 @@ def tensors(shape: tuple[int, int], queries: int, keys: int, seed: int, *, rows:
     return inputs(rows=rows, heads=shape[0], key_heads=shape[1], queries=queries, keys=keys, seed=seed)
 
 
-def same_values_and_gradients(first: Tensor, second: Tensor, parts: list[Tensor]) -> None:
+def assert_same_values_and_gradients(first: Tensor, second: Tensor, parts: list[Tensor]) -> None:
     torch.testing.assert_close(first, second, **CLOSE)
     towards = torch.randn(first.shape, generator=torch.Generator().manual_seed(1), dtype=first.dtype)
     gradients = [torch.autograd.grad(one, parts, towards, retain_graph=True) for one in (first, second)]
@@ -76,7 +76,7 @@ def test_window_equals_dense_masked_attention(shape, queries, past, reach, causa
     windowed = SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, None)
     mask = sliding_window_mask(queries, past + queries, past_length=past, window=reach, causal=causal)
     dense = dense_attention(query, key, value, VisibleKeys(mask, past_length=past))
-    same_values_and_gradients(windowed, dense, [query, key, value])
+    assert_same_values_and_gradients(windowed, dense, [query, key, value])
 
 
 @examples(60)
@@ -100,7 +100,7 @@ def test_window_obeys_the_caller_mask(shape, queries, past, reach, causal, data,
     windowed = SlidingWindow(window=reach, causal=causal)(dense_attention, query, key, value, mask)
     mask = sliding_window_mask(queries, keys, past_length=past, window=reach, causal=causal) & mask
     dense = dense_attention(query, key, value, VisibleKeys(mask, past_length=past))
-    same_values_and_gradients(windowed, dense, [query, key, value])
+    assert_same_values_and_gradients(windowed, dense, [query, key, value])
 
 
 @examples(60)
@@ -133,7 +133,7 @@ def test_bigbird_equals_dense_masked_attention(shape, lengths, settings, padding
         mask = bigbird_mask(length, block_size=block, random_blocks=plan).repeat_interleave(shape[0] // shape[1], dim=0)
         alone = [x[row : row + 1, :, :length] for x in (query, key, value)]
         dense = dense_attention(*alone, VisibleKeys(mask[None]))
-        same_values_and_gradients(sparse[row : row + 1, :, :length], dense, [query, key, value])
+        assert_same_values_and_gradients(sparse[row : row + 1, :, :length], dense, [query, key, value])
 
 
 @examples(60)
@@ -145,7 +145,7 @@ def test_bigbird_without_mask_equals_a_full_mask(shape, places, settings, seed) 
         masked = bigbird(*settings)(
             dense_attention, query, key, value, torch.ones(rows, 1, 1, places, dtype=torch.bool)
         )
-        same_values_and_gradients(plain, masked, [query, key, value])
+        assert_same_values_and_gradients(plain, masked, [query, key, value])
 
 
 def a_pattern(name: str) -> AttentionPattern:

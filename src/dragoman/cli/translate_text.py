@@ -34,7 +34,7 @@ class RunToTranslate:
         return load_as(Translator, self.run, **self.loading)
 
     def config(self, translator: Translator, **returned: int) -> DecodingConfig:
-        """Return the decoding options of the run, with those that were given."""
+        """Return the decoding options of the run, replaced by the given ones."""
         return replace_options(translator.config, {**self.decoding, **returned}, where="translate")
 
 
@@ -54,7 +54,7 @@ class TextSource:
 
     @property
     def is_typed(self) -> bool:
-        """Whether a user types the texts."""
+        """Return whether a user types the texts."""
         return not self.texts and text_io.is_typed(self.input)
 
     @property

@@ -83,7 +83,7 @@ class DataConfig(ValidationConfig):
 
     @property
     def names_languages(self) -> bool:
-        """Whether a corpus names its languages."""
+        """Return whether a corpus names its languages."""
         corpora = [*([] if self.train is None else self.train_corpora), self.valid, self.test]
         return any(one is not None and (one.source_language or one.target_language) for one in corpora)
 

@@ -84,7 +84,7 @@ class QualityProfile:
 @final
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """How well the confidence predicts the sentence chrF of the pairs it was measured on."""
+    """Measures of how well the confidence predicts the sentence chrF of the pairs it was measured on."""
 
     pearson: float
     spearman: float

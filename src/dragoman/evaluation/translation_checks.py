@@ -46,7 +46,7 @@ class TextStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TranslationIssue:
-    """What a check found: its kind, and a sentence for the person who looks at the translation."""
+    """Finding of a check: its kind, and a sentence for the person who looks at the translation."""
 
     kind: CheckKind
     message: str

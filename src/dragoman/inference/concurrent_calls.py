@@ -197,7 +197,7 @@ class FairLock:
 
 @dataclass
 class _HeldTurn:
-    """Turn of this thread, and the time at which others may have theirs."""
+    """Turn of this thread, and the time from which other threads may take one."""
 
     lock: FairLock
     end: float

@@ -13,7 +13,7 @@ from dragoman.evaluation.translation_checks import NO_STATISTICS, CheckKind, Tra
 @final
 @dataclass(frozen=True, slots=True)
 class QualitySignals:
-    """What tells a person where to look: the confidence of a model, and warnings."""
+    """Signals that tell a person where to look: the confidence of a model, and warnings."""
 
     confidence: float
     """Mean probability of the tokens that the model chose, from 0 to 1."""

@@ -145,7 +145,7 @@ class ExportedModel:
     chat_template: Mapping[str, Any] | None = None
     shortlist: Shortlist | None = None
     compute_type: ComputeType = "float32"
-    """Number format that the user asks for; a writer refuses those that its format lacks."""
+    """Number format that the user asks for; a writer refuses a number format that its file format lacks."""
     texts: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Pairs of texts of the training corpus, from which writers measure the ranges of numbers."""
     languages: tuple[str, str] | None = None

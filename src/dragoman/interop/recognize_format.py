@@ -130,5 +130,5 @@ def require_format(name: str, *, writes: bool = False) -> Partner:
 
 
 def _known(*, writes: bool) -> dict[str, Partner]:
-    """Return the formats that are written, or those that are read."""
+    """Return the formats that can be written or, if not `writes`, read."""
     return {name: one for name, one in PARTNERS.items() if (one.write if writes else one.read) is not None}

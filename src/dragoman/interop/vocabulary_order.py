@@ -102,7 +102,7 @@ class VocabularyOrder:
 
     @property
     def needs_output_bias(self) -> bool:
-        """Whether the logits need a bias, which keeps added rows and copies from being predicted."""
+        """Return whether the logits need a bias, which keeps added rows and copies from being predicted."""
         return bool(self.silent_ids)
 
     def reorder(self, table: np.ndarray, *, is_output_bias: bool = False) -> np.ndarray:

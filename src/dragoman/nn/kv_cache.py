@@ -12,7 +12,7 @@ from dragoman.array_types import Float, Int
 
 @runtime_checkable
 class LayerState(Protocol):
-    """What one decoder layer keeps of each hypothesis; a row is a hypothesis."""
+    """Cached tensors of one decoder layer; a row is a hypothesis."""
 
     @property
     def length(self) -> int:

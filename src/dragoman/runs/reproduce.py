@@ -45,7 +45,7 @@ class ScoreCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the mean is worse than expected by at most the tolerance."""
+        """Return whether the mean is worse than expected by at most the tolerance."""
         gap = self.expected.value - self.mean
         return (gap if self.higher_is_better else -gap) <= self.expected.tolerance
 

@@ -62,7 +62,7 @@ class ServedModel:
 
     @cached_property
     def can_protect_placeholders(self) -> bool:
-        """Whether a translator can write the stand-ins of placeholders."""
+        """Return whether a translator can write the stand-ins of placeholders."""
         assert isinstance(self.model, Translator)
         return bool(PlaceholderControl(self.model.tokenizer).written)
 

@@ -167,7 +167,7 @@ class TranslationConfig(Config):
 
     @property
     def needs_source_features(self) -> bool:
-        """Whether the model needs the dependency tree of each source."""
+        """Return whether the model needs the dependency tree of each source."""
         return isinstance(self.model, EncoderDecoderConfig) and self.model.positions.kind == "tree"
 
 

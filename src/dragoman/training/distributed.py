@@ -62,7 +62,7 @@ class WorkerGroup:
 
     @property
     def is_main(self) -> bool:
-        """Whether this worker validates, writes and reports."""
+        """Return whether this worker validates, writes and reports."""
         return self.rank == 0
 
     def own_part(self, batch: _B) -> tuple[_B, slice, float]:

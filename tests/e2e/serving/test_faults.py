@@ -17,7 +17,7 @@ from tests.untrained_runs import finished_run
 
 BODY = {"q": "two dogs play .", "source": "en", "target": "de"}
 LONG = BODY | {"q": ["two dogs play . a cat sits by the sea " * 8] * 150, "alternatives": 4}
-"""Takes seconds with the smallest model."""
+"""Takes a second of processor time with the smallest model."""
 MIB = 2**20
 
 
@@ -42,7 +42,7 @@ def connection(server: RunningServer) -> Iterator[socket.socket]:
         yield one
 
 
-def wait_for(condition: Callable[[], bool], *, seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], bool], *, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -72,13 +72,17 @@ def is_idle(server: RunningServer) -> bool:
     return len(running) > 2 and not any(running)
 
 
+def generated_tokens(server: RunningServer) -> float:
+    return server.metrics()['dragoman:generation_tokens_total{model_name="en-de"}']
+
+
 @pytest.mark.parametrize("part", [b"", b"G", b"GET /health HTTP/1.1\r\nA: b"], ids=["nothing", "method", "headers"])
 def test_a_head_that_does_not_end_is_given_up(impatient: RunningServer, part: bytes):
     with connection(impatient) as one:
         one.sendall(part)
         begin = time.monotonic()
         while not is_closed(one):
-            assert time.monotonic() < begin + 10
+            assert time.monotonic() < begin + 60
             if part:
                 one.sendall(b"b")
 
@@ -98,7 +102,7 @@ def test_idle_connections_are_closed_and_delay_nobody(impatient: RunningServer):
     try:
         assert impatient.post("/translate", BODY)[0] == 200
         for one in idle:
-            wait_for(lambda one=one: is_closed(one), seconds=20)
+            wait_for(lambda one=one: is_closed(one))
     finally:
         for one in idle:
             one.close()
@@ -134,22 +138,16 @@ def test_a_malformed_body_is_an_error_of_the_client(server: RunningServer, path:
 
 def test_work_ends_when_its_client_leaves(server: RunningServer):
     content = json.dumps(LONG).encode()
+    begin = generated_tokens(server)
+    assert server.post("/translate", content)[0] == 200
+    whole = generated_tokens(server) - begin
+    begin += whole
     with connection(server) as one:
         one.sendall(b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
         wait_for(lambda: server.metrics()['dragoman:num_requests_running{model_name="en-de"}'] > 0)
-    begin = time.monotonic()
     wait_for(lambda: is_idle(server))
-    assert time.monotonic() < begin + 2
-    assert any(one.get("status") == 499 for one in server.records())
-
-
-def test_a_stream_ends_when_its_client_leaves(server: RunningServer):
-    content = json.dumps({"model": "story", "prompt": "two", "max_tokens": 2000, "stream": True}).encode()
-    with connection(server) as one:
-        one.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
-        while b"data:" not in one.recv(65536):
-            pass
-    wait_for(lambda: is_idle(server), seconds=3)
+    assert generated_tokens(server) - begin < whole
+    wait_for(lambda: any(one.get("status") == 499 for one in server.records()))
 
 
 @pytest.mark.slow
@@ -164,20 +162,26 @@ def test_a_killed_server_starts_again_on_its_port(folder):
             assert second.post("/translate", BODY) == expected
 
 
-def hammer(server: RunningServer, stop: threading.Event, *, threads: int = 8) -> list[tuple[int, object]]:
-    """Return the answers to all requests that were made until `stop` is set or the server refuses connections."""
+@contextmanager
+def load(server: RunningServer, *, threads: int = 8) -> Iterator[list[tuple[int, object]]]:
+    """Send requests until the end of the block, or until the server refuses connections; the list has the answers."""
+    answers, stop = list[tuple[int, object]](), threading.Event()
 
-    def ask(_: int) -> list[tuple[int, object]]:
-        found = []
+    def ask() -> None:
         while not stop.is_set():
             try:
-                found.append(server.post("/translate", BODY))
+                answers.append(server.post("/translate", BODY))
             except (URLError, ConnectionError):  # not accepted: the server ends
-                return found
-        return found
+                return
 
     with ThreadPoolExecutor(threads) as pool:
-        return [answer for some in pool.map(ask, range(threads)) for answer in some]
+        running = [pool.submit(ask) for _ in range(threads)]
+        try:
+            yield answers
+        finally:
+            stop.set()
+        for one in running:
+            one.result()
 
 
 @pytest.mark.slow
@@ -186,29 +190,28 @@ def test_a_model_replaced_under_load_drops_no_request(folder):
     with (
         running_server(folder, "en-de=new") as other,
         running_server(folder, "en-de=run", "--set", "reload_interval=0.1") as server,
-        ThreadPoolExecutor(1) as pool,
     ):
-        expected = [server.post("/translate", BODY), other.post("/translate", BODY)]
-        stop = threading.Event()
-        found = pool.submit(hammer, server, stop)
-        (folder / "run").rename(folder / "old")
-        time.sleep(0.3)
-        (folder / "new").rename(folder / "run")
-        wait_for(lambda: server.post("/translate", BODY) == expected[1])
-        time.sleep(1)  # requests that were sent before have the answer of the old model
-        stop.set()
-        assert {json.dumps(one) for one in found.result()} == {json.dumps(one) for one in expected}
+        old, new = server.post("/translate", BODY), other.post("/translate", BODY)
+        with load(server) as answers:
+            wait_for(lambda: old in answers)
+            (folder / "run").rename(folder / "old")
+            without_run = len(answers) + 100
+            wait_for(lambda: len(answers) > without_run)
+            (folder / "new").rename(folder / "run")
+            wait_for(lambda: new in answers)
+            replaced = len(answers) + 100
+            wait_for(lambda: len(answers) > replaced)
+    assert {json.dumps(one) for one in answers} == {json.dumps(one) for one in (old, new)}
+    assert all(one == new for one in answers[replaced:])
 
 
 @pytest.mark.slow
 def test_a_signal_under_load_completes_what_was_accepted(folder):
-    with running_server(folder, "en-de=run") as server, ThreadPoolExecutor(1) as pool:
-        stop = threading.Event()
-        found = pool.submit(hammer, server, stop)
-        time.sleep(1)
-        server.stop()
-        stop.set()
-        statuses = [status for status, _ in found.result()]
+    with running_server(folder, "en-de=run") as server:
+        with load(server) as answers:
+            wait_for(lambda: len(answers) > 100)
+            server.stop()
+        statuses = [status for status, _ in answers]
         assert set(statuses) <= {200, 503}
         answered = [one for one in server.records() if one.get("path") == "/translate" and one["status"] == 200]
         assert statuses.count(200) == len(answered)

@@ -54,7 +54,9 @@ class State:
 
 
 class Model:
-    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, np.ndarray], *, compute_type: str) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], weights: Mapping[str, np.ndarray], *, compute_type: str, num_threads: int = 1
+    ) -> None:
         if config["d_model"] != weights["decoder_norm.weight"].shape[0]:
             raise ValueError("weights: decoder_norm.weight is of another size")
         self.vocabulary = config["target_vocabulary"]

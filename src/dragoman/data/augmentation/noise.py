@@ -48,7 +48,7 @@ class NoiseConfig(Config):
 
     @property
     def enabled(self) -> bool:
-        """Whether any probability is positive."""
+        """Return whether any probability is positive."""
         return any(self.model_dump().values())
 
 

@@ -28,7 +28,7 @@ class PairAugmentation:
 
     @property
     def enabled(self) -> bool:
-        """Whether any pair changes."""
+        """Return whether any pair changes."""
         has_noise = self.noise is not None and self.noise.enabled
         return has_noise or (self.config is not None and bool(self.config.symbols))
 

@@ -54,7 +54,7 @@ class TextBatch(RowBatch):
 
     @property
     def has_multiple_documents(self) -> bool:
-        """Whether a row holds more than one document; otherwise a causal mask suffices."""
+        """Return whether a row holds more than one document; otherwise a causal mask suffices."""
         return bool((self.document_ids > 0).any())
 
 

@@ -35,7 +35,7 @@ class InlineNames:
 
 @dataclass
 class InlineCodes:
-    """What the tags of a fragment stand for, by their number."""
+    """Codes that the tags of a fragment replace, by their number."""
 
     names: InlineNames
     text: str

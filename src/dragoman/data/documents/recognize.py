@@ -59,7 +59,7 @@ ENDINGS: dict[str, DocumentFormat] = {
     ".epub": "epub",
     **dict.fromkeys((".md", ".markdown"), "markdown"),
 }
-"""Format of the files with each ending; others are told by their content."""
+"""Format of the files with each ending; other formats are recognized by their content."""
 _Open = Callable[[bytes, str, str | None, str | None], Document]
 """Reads the content of a file with its name, the source language and the target language."""
 _OPENERS: dict[DocumentFormat, _Open] = {

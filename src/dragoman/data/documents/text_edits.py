@@ -52,7 +52,7 @@ class TextFile:
 
 
 Write = Callable[[Sequence[UnitTranslation | None]], Iterable[Edit]]
-"""Return the edits that write the translations of an entry, of which there is at least one."""
+"""Return the edits that write the translations of an entry, one or more."""
 
 
 @dataclass(frozen=True, slots=True)

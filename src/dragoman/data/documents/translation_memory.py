@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple, final
 
 CANDIDATES = 30
-"""Texts that are compared with a text in full: those that share the most words with it."""
+"""Number of texts, with the most words in common, that are compared with a text in full."""
 COMMON = 0.05
 """Share of the texts above which a word says little about a text and is left out of the search."""
 _WORD = re.compile(r"\w+")

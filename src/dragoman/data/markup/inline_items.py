@@ -6,7 +6,7 @@ from typing import NamedTuple, Self, final
 
 
 class Sides(NamedTuple):
-    """Whether white space stands next to a tag; None where neither a word nor white space does."""
+    """Presence of white space on both sides of a tag; None where neither a word nor white space is next to it."""
 
     left: bool | None
     right: bool | None

@@ -39,7 +39,7 @@ class Slot:
 
     @property
     def is_attached(self) -> tuple[bool, bool]:
-        """Whether a word, or a mark before it, touches it, before and after; spaces separate the stand-in from it."""
+        """Return whether a word or mark touches the placeholder, before and after; spaces then part them."""
         return bool(self.before) and not self.before.isspace() and self.before not in _APART, self.after.isalnum()
 
 

@@ -62,7 +62,7 @@ class Term:
 
     @property
     def is_untranslated(self) -> bool:
-        """Whether the source stays as it is."""
+        """Return whether the source stays as it is."""
         return not self.targets and not self.forbidden
 
 

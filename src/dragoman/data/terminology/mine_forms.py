@@ -24,9 +24,9 @@ Pair = tuple[str, str]
 
 
 def mine_forms(glossary: Glossary, pairs: Sequence[Pair], *, min_count: int = MIN_COUNT) -> Glossary:
-    """Return the glossary with the forms that the pairs have, the most frequent first after those that are given.
+    """Return the glossary with the forms of the pairs, the most frequent first, after the given forms.
 
-    Targets get their forms first; then the sources get those that occur with any form of the target.
+    Targets get their forms first; then sources get the forms that occur with any form of the target.
     """
     terms = _with_forms(glossary.terms, pairs, min_count)
     swapped = [_swap(term) for term in terms]
@@ -90,7 +90,7 @@ def _most_frequent(counts: Mapping[str, int]) -> list[str]:
 
 
 def _extend(term: Term, forms: Sequence[str]) -> Term:
-    """Return a term with more forms of its target; those that differ in case only are no other forms."""
+    """Return a term with more forms of its target; forms that differ in case only count as one."""
     targets = {form.casefold(): form for form in term.targets}
     for form in forms:
         if len(targets) < MAX_FORMS:

@@ -36,7 +36,7 @@ def forbidden_forms(match: TermMatch[Term]) -> tuple[str, ...]:
 
 
 def with_capitals(forms: Iterable[str]) -> tuple[str, ...]:
-    """Return phrases, and those that begin with a lowercase letter also with a capital."""
+    """Return phrases, also with a capital where they begin with a lowercase letter."""
     found = list(forms)
     return tuple(dict.fromkeys([*found, *(form[0].upper() + form[1:] for form in found)]))
 

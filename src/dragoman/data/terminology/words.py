@@ -23,7 +23,7 @@ class Word:
 
     @property
     def is_word(self) -> bool:
-        """Whether it has a letter or digit."""
+        """Return whether the text has a letter or digit."""
         return any(map(str.isalnum, self.text))
 
 

@@ -88,7 +88,7 @@ class Tokenizer:
 
     @property
     def shared(self) -> bool:
-        """Whether source and target share one vocabulary, with one or, in imported models, two ways to split texts."""
+        """Return whether source and target share one vocabulary; imported models may split their texts in two ways."""
         return self.source is self.target or (isinstance(self.config, ImportedTokenizerConfig) and self.config.shared)
 
     @property

@@ -42,7 +42,7 @@ class Choices:
 def allocate(
     candidates: BeamCandidates, rows: list[int], choices: Choices, has_banks: Bool[np.ndarray, " rows"], *, beam: int
 ) -> None:
-    """Write the candidates of constrained sentences: those that finish, then those that stay open, best first.
+    """Write the candidates of constrained sentences: finished ones, then open ones, best first.
 
     `has_banks` are the sentences with required phrases. There, as many open choices are taken as a `beam` has: the best
     of the fullest bank, then the best of each bank, the second of each, and so on; those with the end symbol that come

@@ -40,7 +40,7 @@ class Phrase:
 
 
 class PhraseState(NamedTuple):
-    """What an output so far means for the phrases."""
+    """State of the phrases after an output."""
 
     node: int
     """The longest beginning of a form that the output ends with."""
@@ -52,7 +52,7 @@ START = PhraseState(_ROOT, 0)
 
 
 class Standing(NamedTuple):
-    """What a state means for the choice of hypotheses."""
+    """Measures of a state by which hypotheses are chosen."""
 
     bank: float
     """Tokens of required phrases: those met, and the beginning of one more. -1 where a phrase forbids the state.
@@ -116,7 +116,7 @@ class PhraseAutomaton:
 
     @property
     def has_bonus(self) -> bool:
-        """Whether an output can lack a bonus."""
+        """Return whether an output can lack a bonus."""
         return any(one.bonus for one in self.phrases)
 
     def advance(self, state: PhraseState, token: int) -> PhraseState | None:

@@ -99,7 +99,7 @@ def prepare_texts(
 
 @dataclass(frozen=True, slots=True)
 class _Preparation:
-    """What the steps of all texts share."""
+    """Settings that the steps of all texts share."""
 
     aligner: PairAligner
     placeholders: PlaceholderControl | None

@@ -80,7 +80,7 @@ class ForeignTokenizer:
 
     @property
     def has_bos(self) -> bool:
-        """Whether the tokenizer puts the begin symbol before a text."""
+        """Return whether the tokenizer puts the begin symbol before a text."""
         processor = self.tree.get("post_processor")
         members = processor.get("processors", [processor]) if isinstance(processor, Mapping) else []
         for one in members if isinstance(members, list) else ():

@@ -1,4 +1,4 @@
-"""What the interfaces of DeepL, version 2 and 3, share: keys of clients, and errors."""
+"""Keys of clients and errors, which versions 2 and 3 of the interface of DeepL share."""
 
 from typing import Annotated
 

@@ -111,7 +111,7 @@ class TranslationService:
     def __init__(
         self, store: ModelStore, glossaries: GlossaryChoice, *, placeholders: ProtectedTexts = "never"
     ) -> None:
-        """`placeholders` says which texts have theirs protected, where a request does not."""
+        """`placeholders` names the texts whose placeholders are protected where a request does not say so."""
         self.store = store
         self._protected = placeholders
         self._glossaries = glossaries

@@ -1,4 +1,4 @@
-"""Glossaries of a translation: that of the request, and those that the server applies to a language pair."""
+"""Glossaries of a translation: the glossary of the request, and glossaries of the server for a language pair."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

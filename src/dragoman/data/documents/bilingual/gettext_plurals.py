@@ -33,7 +33,7 @@ _BY_LANGUAGE = {language: one for one, languages in _EXPRESSIONS.items() for lan
 _SAMPLED = 200
 """Numbers whose form is computed to find what each form is for: expressions depend on n modulo 100 at most."""
 GERMANIC = "nplurals=2; plural=(n != 1);"
-"""Forms of files that do not say theirs, as gettext assumes."""
+"""Plural forms that gettext assumes where a file names none."""
 
 
 @dataclass(frozen=True, slots=True)

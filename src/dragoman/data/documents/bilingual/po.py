@@ -227,7 +227,7 @@ def _header_edits(header: PoMessage, text: str, language: str, forms: str) -> It
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How strings are written."""
+    """Style of the strings of a file."""
 
     newline: str
     wraps: bool

@@ -244,7 +244,7 @@ _TOKEN_CODES: Final = {
 
 
 def _code_name(piece: Piece) -> str:
-    """Return the name of the token that a piece is read as; nothing for those that are not counted."""
+    """Return the name of the token that a piece is read as; nothing for a token that is not counted."""
     name = piece.name.split(" ")[0]
     return name if name in ("code", "link", "image", "strong", "em", "s") else ""
 

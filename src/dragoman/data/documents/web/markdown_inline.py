@@ -41,7 +41,7 @@ _HTML_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)[^>]*?(/?)>", re.DOTALL)
 @final
 @dataclass
 class _Noted:
-    """What the rules noted about one text."""
+    """Notes of the rules about one text."""
 
     source: str
     events: list[tuple[int, int, str, int]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the bodies, answers and errors of the native interface share."""
+"""Parts that the bodies, answers and errors of the native interface share."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -22,7 +22,7 @@ class Body(BaseModel):
 
 
 class ErrorMessage(BaseModel):
-    """What was wrong with a request."""
+    """Error of a request."""
 
     message: str
     parameter: str | None = Field(default=None, description="parameter of the request that the message is about")

@@ -107,7 +107,7 @@ class Detected(BaseModel):
 
 
 class QualityWarning(BaseModel):
-    """What a person should look at in a translation."""
+    """Warning about a translation that a person should look at."""
 
     kind: CheckKind
     message: str
