@@ -24,6 +24,7 @@ from dragoman.inference.translation_options import StreamOptions
 from dragoman.inference.translation_result import TranslationResult
 from dragoman.inference.translator import Translator
 from dragoman.runs.file_placeholders import count_placeholders, placeholder_warnings, unit_rules, without_accelerator
+from dragoman.runs.preceding_texts import preceding_texts, texts_with_context
 
 Selection = Literal["untranslated", "needs_review", "all"]
 """Units that are translated: those without a translation; also those whose translation needs review; all but final."""
@@ -129,7 +130,8 @@ class _Work:
         return join_lines(self.paragraphs, [next(found).text if one.text else "" for one in self.paragraphs])
 
 
-_Key = tuple[Markup | None, str, PlaceholderRules | None]
+_Key = tuple[Markup | None, str, PlaceholderRules | None, tuple[str, ...]]
+"""Markup and text of a unit, rules of its placeholders, and the texts before it that the model reads."""
 Progress = Callable[[Iterator[TranslationResult], int], Iterable[TranslationResult]]
 """Shows the progress of an iterator, of which the number of items is given."""
 
@@ -146,21 +148,26 @@ def translate_file(
     """Translate the units of a document that `options` select, and fill it.
 
     `stream_options` are those of `Translator.translate_stream`, where `placeholders` are one of True, the default,
-    False and rules for all texts. Units with equal texts are translated once.
+    False and rules for all texts. Units with equal texts are translated once. A model with document context reads the
+    units before each unit of running text; `context` is "previous" to do so in all formats, and None in none.
     """
     chosen = [number for number, unit in enumerate(document.units) if _is_selected(unit, options.only)]
     units = document.units
     given = (stream_options or {}).get("placeholders")
     rules = unit_rules(document, None if isinstance(given, Sequence) else given, options.target_language)
+    before = preceding_texts(document, translator.tokenizer, stream_options or {})
     found = {number: _without_model(units[number], rules[number], options) for number in chosen}
     done = {number: one for number, one in found.items() if one is not None}
     keys: dict[int, _Key] = {
-        number: (units[number].markup, units[number].source, rules[number]) for number in chosen if number not in done
+        number: (units[number].markup, units[number].source, rules[number], before[number] if before else ())
+        for number in chosen
+        if number not in done
     }
     work: dict[_Key, _Work] = {}
     for number, key in keys.items():
         work.setdefault(key, _Work(_cut(units[number])))
-    _run(translator, work, config, stream_options or {}, progress)
+    context: Literal["previous"] | None = None if before is None else "previous"
+    _run(translator, work, config, {**(stream_options or {}), "context": context}, progress)
     for number, key in keys.items():
         done[number] = _from_model(units[number], work[key], rules[number], options)
     if isinstance(glossary := (stream_options or {}).get("glossary"), Glossary):
@@ -242,8 +249,11 @@ def _run(
     markup = [kind for (kind, *_), one in work.items() for _ in one.texts]
     if any(markup):
         stream_options = {**stream_options, "markup": markup}
-    placeholders = [rules for (*_, rules), one in work.items() for _ in one.texts]
+    placeholders = [rules for (_, _, rules, _), one in work.items() for _ in one.texts]
     stream_options = {**stream_options, "placeholders": placeholders if any(placeholders) else None}
+    if stream_options["context"] is not None:
+        context = [own for (*_, before), one in work.items() for own in texts_with_context(one.texts, before)]
+        stream_options["context"] = context
     results = translator.translate_stream(texts, config, **stream_options)
     with collect_text_warnings() as found:
         for job, result in zip(jobs, progress(results, len(jobs)), strict=True):

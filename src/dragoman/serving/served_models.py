@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final, overload
 
+from dragoman.data.document_context import ContextForm
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.inference import Translator
 from dragoman.inference.concurrent_calls import EngineStatistics
@@ -65,6 +66,12 @@ class ServedModel:
         """Return whether a translator can write the stand-ins of placeholders."""
         assert isinstance(self.model, Translator)
         return bool(PlaceholderControl(self.model.tokenizer).written)
+
+    @cached_property
+    def reads_context(self) -> bool:
+        """Whether a translator reads the sentences before a sentence."""
+        assert isinstance(self.model, Translator)
+        return ContextForm.of(self.model.tokenizer) is not None
 
     def language_options(self, pair: LanguagePair) -> dict[str, str]:
         """Return the arguments of `translate` for a pair: none for a model of one pair."""

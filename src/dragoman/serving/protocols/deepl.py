@@ -29,7 +29,6 @@ from dragoman.serving.translation.terms import AppliedGlossary
 UNLIMITED = 1_000_000_000_000
 """Character limit where there is none."""
 _REFUSED = {
-    "context": "context",
     "style_id": "style rules",
     "translation_memory_id": "translation memories",
     "custom_instructions": "custom instructions",
@@ -72,7 +71,7 @@ class TranslateBody(BaseModel, extra="forbid"):
     model_type: Literal["latency_optimized", "quality_optimized", "prefer_quality_optimized"] | None = None
     show_billed_characters: Literal["0", "1", "true", "false"] | bool = False
     enable_beta_languages: Literal["0", "1"] | bool = Field(default=False, description="without effect, as at DeepL")
-    context: str | None = Field(default=None, description="refused")
+    context: str | None = Field(default=None, description="text before each text; needs a model with document context")
     glossary_id: str | None = Field(default=None, description=_GLOSSARY)
     glossary_ids: Names = Field(default=[], max_length=MAX_GLOSSARIES, description=_GLOSSARIES)
     style_id: str | None = Field(default=None, description="refused")
@@ -185,6 +184,7 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> T
         split_sentences=body.split_sentences != "0",
         is_fast=body.model_type == "latency_optimized",
         glossary=_glossary(server, client, body),
+        context=body.context or "",
     )
     found = await server.translate(asked, client)
     return TranslateAnswer(translations=[_item(body, *pair) for pair in zip(body.text, found, strict=True)])

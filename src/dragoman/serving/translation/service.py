@@ -61,6 +61,8 @@ class TranslationRequest:
     """Whether placeholders stay byte for byte; None: as the server is set."""
     glossary: AppliedGlossary | None = None
     """Terms of the language pair, which one model has to translate."""
+    context: str = ""
+    """Text before each of the texts, for a model with document context."""
 
 
 @final
@@ -194,6 +196,8 @@ class TranslationService:
         """Translate by one model after the other; all but the last translate into their best translation."""
         results: list[TranslationResult] = []
         terms: list[Sequence[TermMatch[Term]]] = []
+        if request.context.strip() and not hops[0].model.reads_context:
+            raise invalid("Not supported: context, which this model does not read. Leave context out.", "context")
         protects = self._protects(request, hops)
         placeholders = [
             _count_placeholders(text, is_markup=request.text_format != "text") if protects else 0 for text in texts
@@ -207,7 +211,7 @@ class TranslationService:
             plain = texts if options["markup"] is None else [parse_inline(one, options["markup"]).text for one in texts]
             terms = [()] * len(texts) if glossary is None else await asyncio.to_thread(glossary.find, plain)
             results = await hop.translator.translate_async(list(texts), **options)
-            texts = [one.text for one in results]
+            texts, own = [one.text for one in results], replace(own, context="")
         return _Run(results, terms, placeholders)
 
     def _protects(self, request: TranslationRequest, hops: Sequence[Hop]) -> bool:
@@ -250,6 +254,8 @@ def _options(hop: Hop, glossary: AppliedGlossary | None, request: TranslationReq
         own["constraints"] = list(request.constraints)
     if request.placeholders:
         own["placeholders"] = True
+    if request.context.strip():
+        own["context"] = list(filter(None, map(str.strip, request.context.splitlines())))
     return options | hop.model.language_options(hop.pair) | own
 
 
