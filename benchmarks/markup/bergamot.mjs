@@ -25,6 +25,6 @@ class LocalFiles extends TranslatorBacking {
 const translator = new BatchTranslator({}, new LocalFiles({}));
 const lines = readFileSync(0, "utf8").split("\n").slice(0, -1);
 const answers = await Promise.all(lines.map((text) => translator.translate({ ...pair, text, html: true })));
-process.stdout.write(answers.map((one) => one.target.text.replaceAll("\n", " ") + "\n").join(""));
+const output = answers.map((one) => one.target.text.replaceAll("\n", " ") + "\n").join("");
 await translator.delete();
-process.exit(0);
+process.stdout.write(output, () => process.exit(0)); // an exit before the end of the write loses lines

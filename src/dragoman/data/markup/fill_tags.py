@@ -75,19 +75,28 @@ class Filler:
         if one.atoms is not None and other.atoms is not None:
             return self._translation[self._atoms[one.atoms[1] - 1][1] : self._atoms[other.atoms[0]][0]]
         wishes = {one.sides.right if one.atoms is None else None, other.sides.left if other.atoms is None else None}
-        if self._joins_punctuation(one, other):
+        if self._is_joined(one, other):
             return ""
         if True in wishes:
             return " "
         return "" if False in wishes else self._space_at(one, other)
 
-    def _joins_punctuation(self, one: _Piece, other: _Piece) -> bool:
-        """Return whether a visible element stands before a closing mark, or after one as in the source."""
+    def _is_joined(self, one: _Piece, other: _Piece) -> bool:
+        """Return whether no white space stands between a word and a visible element, whatever the source has there.
+
+        Elements join closing marks, and marks that they joined in the source. Those that joined one word in the source
+        do not divide what the translation writes together.
+        """
         if other.atoms is not None:
-            return other.source[:1] in _CLOSING
-        if one.atoms is None or other.sides.left is not None:
+            mark = other.source[:1]
+            if mark in _CLOSING or (one.sides == (True, None) and not mark.isalnum()):
+                return True
+            return one.sides == (False, True) and not self._space_at(one, other)
+        if one.atoms is None:
             return False
-        return self._translation[self._atoms[one.atoms[1] - 1][1] - 1] in _CLOSING
+        if other.sides.left is None and self._translation[self._atoms[one.atoms[1] - 1][1] - 1] in _CLOSING:
+            return True
+        return other.sides == (True, False) and not self._space_at(one, other)
 
     def _space_at(self, one: _Piece, other: _Piece) -> str:
         """Return the white space of the translation before or after an element that takes the place of a word."""

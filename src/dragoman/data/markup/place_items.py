@@ -185,6 +185,8 @@ class Placer:
         Its neighbors in the source are its neighbors there, if possible, and otherwise most of the words aligned to
         those before it are before it, and of those aligned to words after it after it.
         """
+        if item.is_visible and item.sides[0] == (False, False):  # a line break, or an element of white space
+            gaps = [gap for gap in gaps if self._is_between_words(gap)] or gaps
         before = sum(end <= item.begin for _, end in self._source)
         count = len(self._target)
         is_before = self._weights[:, :before].sum(axis=1)
@@ -197,6 +199,10 @@ class Placer:
             near[:-1] += self._weights[:, before]
         scores = near + order
         return max(gaps, key=lambda gap: (scores[gap], -gap))
+
+    def _is_between_words(self, gap: int) -> bool:
+        """Return whether white space stands before an atom, or nothing before or after it."""
+        return not 0 < gap < len(self._target) or self._target[gap - 1][1] < self._target[gap][0]
 
 
 def _without(free: Sequence[Span], span: Span) -> list[Span]:

@@ -56,6 +56,10 @@ def test_text_that_the_model_reads(fragment: str, text: str) -> None:
         ("one <x/>.", "eins.", "0-0 1-1", "eins <x/>."),
         ("one.<br><br>two", "Eins. Zwei", "0-0 1-1 2-2", "Eins.<br><br>Zwei"),
         ("<b>one</b><x/> two", "eins zwei", "0-0 1-1", "<b>eins</b><x/> zwei"),
+        ("one <x/>two.", "zwei eins.", "0-1 1-0 2-2", "<x/>zwei eins."),
+        ("delete <x/>it", "lösch-es", "0-0 1-2", "lösch<x/>-es"),
+        ("so<b> </b>click", "sonst, klick", "0-0 1-2", "sonst,<b> </b>klick"),
+        ("a <x/>+ b", "A + B", "0-0 1-1 2-2", "A <x/>+ B"),
         ("one <b><x/>two</b>", "eins zwei", "0-0 1-1", "eins <b><x/>zwei</b>"),
         ("one<b> two</b>", "eins zwei", "0-0 1-1", "eins<b> zwei</b>"),
         # Tags inside of a copied word cut it, and of other words get all of it.
