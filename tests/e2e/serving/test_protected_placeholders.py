@@ -46,6 +46,12 @@ def test_alternatives_continue_a_prefix_with_placeholders(server):
     assert all(one.startswith("die {name}") and one.count("{name}") == 1 for one in texts)
 
 
+def test_words_that_the_model_cannot_read_are_kept(server):
+    text = "the small cat Дмитрий sleeps"
+    assert native(server, text, placeholders=True).count("Дмитрий") == 1
+    assert "Дмитрий" not in native(server, text)
+
+
 def test_branches_of_a_message_are_translated(server):
     message = "{n, plural, one {# cat sleeps} other {# cats sleep}}"
     assert re.fullmatch(r"\{n, plural, one \{.*#.*\} other \{.*#.*\}\}", native(server, message, placeholders=True))

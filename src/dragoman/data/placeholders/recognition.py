@@ -27,8 +27,12 @@ PlaceholderKind = Literal[
     "option",
     "key",
     "emoji",
+    "unreadable",
 ]
-"""Kind of a placeholder. `template` is `{{x}}`, `${x}`, `#{x}` and the like, `variable` is `$x`, `:x` and `%PATH%`."""
+"""Kind of a placeholder. `template` is `{{x}}`, `${x}`, `#{x}` and the like, `variable` is `$x`, `:x` and `%PATH%`.
+
+`unreadable` is a word with characters that a model does not know; no syntax has it.
+"""
 KINDS: Final[tuple[PlaceholderKind, ...]] = get_args(PlaceholderKind)
 MARKUP_KINDS: Final = frozenset({"tag", "entity"})
 """Kinds that belong to the markup of a text where it has any."""
@@ -103,7 +107,8 @@ _MODIFIERS: Final = "Ctrl|Control|Alt|AltGr|Shift|Cmd|Command|Option|Super|Win|M
 _EMOJI: Final = "\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 """Symbols and pictures, which vocabularies lack."""
 _SYNTAX: Final[dict[PlaceholderKind, str]] = {
-    "code": r"""``[^\n]+?``(?!`)|`[^`\n]++`
+    "code": r"""``[^\n]+?``(?!`)
+      | `(?![^`\n]*'[\s.,][^`\n]*`)[^`\n]++`  # and not the words between two ends of `GNU' quotation marks
       | (?<![\w@$%{\[\\.])[A-Za-z][A-Za-z0-9]*+(?:_[A-Za-z0-9]++)++(?![\w@])(?:\(\))?+
       | (?<![\w@$%:{\[\\.])[A-Za-z_]\w*+(?:\.\w++)*+\(\)""",
     "url": r"\b(?:https?|ftps?|sftp|file|wss?|ssh|git)://[^\s<>\"`]++|\bmailto:[^\s<>\"`]++|\bwww\.[^\s<>\"`]++",

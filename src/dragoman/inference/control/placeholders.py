@@ -25,6 +25,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.data.tokenizers.reserved_symbols import PLACEHOLDER_SYMBOLS, has_reserved_symbols
 from dragoman.errors import ConfigError
 from dragoman.inference.control.text_constraints import Constraint
+from dragoman.inference.control.unreadable_words import find_unreadable
 from dragoman.inference.translation_result import Translation
 from dragoman.models.special_symbols import UNK
 
@@ -46,6 +47,7 @@ class PlaceholderControl:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Find the stand-ins that the model can write."""
+        self._source = tokenizer.source
         reserved = PLACEHOLDER_SYMBOLS if _has_symbols(tokenizer) else ()
         self.written = _writable(tokenizer, (*reserved, *_NUMBERS)) or _writable(tokenizer, _NAMES)
         """Stand-ins, and what the model writes for each."""
@@ -65,19 +67,24 @@ class PlaceholderControl:
         """
         message = _parse_message(text, rules, markup=markup)
         stand_ins = list(self.written)
+        found: list[Placeholder] = []
         if message is None:
+            found = _with_choices(text, markup=markup)
+            if stand_ins:
+                unreadable = find_unreadable(text, found, self._source, markup=markup)
+                found = sorted([*found, *unreadable], key=lambda one: one.start)
             protected = protect_placeholders(
                 text,
                 stand_ins,
                 markup=markup,
-                placeholders=_with_choices(text, markup=markup),
+                placeholders=found,
                 numbering=rules.numbering,
                 whole_start=whole_start,
             )
             parts: tuple[ProtectedText, ...] = (protected,)
         else:
             parts = tuple(_protect_leaf(leaf, stand_ins) for leaf in message.leaves)
-        if not self.written and (message is not None or _with_choices(text, markup=markup)):
+        if not self.written and (message is not None or found):
             raise ConfigError(
                 f"placeholders: this model can write neither digits nor letters in place of those of {text!r:.60}. "
                 "Leave the option out."

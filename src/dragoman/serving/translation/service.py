@@ -202,7 +202,7 @@ class TranslationService:
         placeholders = [
             _count_placeholders(text, is_markup=request.text_format != "text") if protects else 0 for text in texts
         ]
-        own = replace(request, placeholders=any(placeholders))
+        own = replace(request, placeholders=protects)
         glossaries = await asyncio.to_thread(self._glossaries.of, hops, request.glossary)
         for number, (hop, glossary) in enumerate(zip(hops, glossaries, strict=True), start=1):
             is_last = number == len(hops)
