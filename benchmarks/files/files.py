@@ -28,7 +28,21 @@ from dragoman.errors import DataError
 
 RESULTS = Path(__file__).with_name("results.json")
 STRING_TABLES = frozenset(
-    {"po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "resx", "ts", "properties", "json", "yaml"}
+    [
+        "po",
+        "xliff",
+        "tmx",
+        "tbx",
+        "android",
+        "strings",
+        "stringsdict",
+        "xcstrings",
+        "resx",
+        "ts",
+        "properties",
+        "json",
+        "yaml",
+    ],
 )
 
 

@@ -229,3 +229,14 @@ def test_the_reading_of_a_japanese_cell_goes_with_its_text() -> None:
     content = xlsx("<si><t>東京</t><rPh sb='0' eb='2'><t>トウキョウ</t></rPh><phoneticPr fontId='1'/></si>")
     assert sources(content, "a.xlsx") == ["東京"]
     assert "<si><t>Tokyo</t></si>" in fill(content, "a.xlsx", "xl/sharedStrings.xml", "Tokyo")
+
+
+def test_encrypted_office_files_are_named_so() -> None:
+    with pytest.raises(DataError, match="is encrypted, or of Office before 2007"):
+        open_document(bytes.fromhex("d0cf11e0a1b11ae1") + bytes(504), name="a.xlsx")
+
+
+def test_control_characters_of_cells_have_escapes() -> None:
+    content = xlsx("<si><t>Data _x001B_[32m</t></si>")
+    assert sources(content, "a.xlsx") == ["Data \x1b[32m"]
+    assert "<t>Daten _x001B_[32m</t>" in fill(content, "a.xlsx", "xl/sharedStrings.xml", "Daten \x1b[32m")

@@ -90,17 +90,25 @@ def test_a_property_list_is_read_by_python() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(SOFFICE is None, reason="LibreOffice is not installed: apt-get install libreoffice-nogui.")
-def test_libreoffice_converts_translated_office_files(tmp_path: Path) -> None:
-    files = {"docx": office_samples.docx(), "pptx": office_samples.pptx(), "xlsx": office_samples.xlsx()}
-    files["odt"] = office_samples.odt()
-    profile = f"-env:UserInstallation={(tmp_path / 'profile').as_uri()}"
-    command = [str(SOFFICE), profile, "--headless", "--convert-to", "html", "--outdir", str(tmp_path)]
-    for ending, content in files.items():
-        path = tmp_path / f"a-{ending}.{ending}"
-        path.write_bytes(translated(content, path.name))
-        subprocess.run([*command, str(path)], check=True, capture_output=True, timeout=120)
-        text = " ".join(etree.HTML(path.with_suffix(".html").read_bytes()).itertext()).split()
-        assert {"netuG", "negroM"} <= {*text}
+@pytest.mark.parametrize("kind", ["docx", "pptx", "xlsx", "odt"])
+def test_libreoffice_converts_translated_office_files(kind: str, tmp_path: Path) -> None:
+    content: bytes = getattr(office_samples, kind)()
+    text = _text_in_libreoffice(translated(content, f"a.{kind}"), tmp_path / f"new.{kind}")
+    if text is None and _text_in_libreoffice(content, tmp_path / f"old.{kind}") is None:
+        pytest.skip(f"LibreOffice has no application for {kind}: apt-get install libreoffice-nogui.")
+    assert text is not None
+    assert "netuG" in text
+    assert "negroM" in text
+
+
+def _text_in_libreoffice(content: bytes, path: Path) -> str | None:
+    """Return the text of a file that LibreOffice converts to HTML; None if it cannot."""
+    path.write_bytes(content)
+    profile = f"-env:UserInstallation={(path.parent / 'profile').as_uri()}"
+    command = [str(SOFFICE), profile, "--headless", "--convert-to", "html", "--outdir", str(path.parent), str(path)]
+    subprocess.run(command, check=False, capture_output=True, timeout=200)
+    page = path.with_suffix(".html")
+    return " ".join(etree.HTML(page.read_bytes()).itertext()) if page.exists() else None
 
 
 @pytest.mark.slow

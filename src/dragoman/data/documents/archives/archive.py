@@ -19,6 +19,8 @@ MAX_TEXT_BYTES: Final = 64 * 2**20
 """Size of one member whose text is translated."""
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Compression methods of documents; others are neither in OPC, nor in ODF, nor in OCF."""
+_COMPOUND_FILE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
+"""Beginning of a Compound File Binary, as which Office writes encrypted files, and wrote all files before 2007."""
 _ENCRYPTED = 0x1
 """Bit of the flags of a member."""
 
@@ -30,6 +32,10 @@ class Archive:
     def __init__(self, content: bytes, *, name: str) -> None:
         """Raise DataError if the archive is damaged, encrypted, or larger than the bounds."""
         self._content, self._name = content, name
+        if content.startswith(_COMPOUND_FILE):
+            raise DataError(
+                f"{name}: is encrypted, or of Office before 2007. Save it in a current format, without a password."
+            )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(content))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError) as error:

@@ -38,6 +38,7 @@ _COLUMN = re.compile(r"""<(?:\w+:)?(?:tableColumn|cacheField)\b[^<>]*?\sname\s*=
 _FIXED_PARTS = re.compile(r"xl/(?:workbook|worksheets/[^/]+|tables/[^/]+|pivotCache/pivotCacheDefinition\d*)\.xml")
 """Members with formulas, and with the names of columns."""
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 @final
@@ -268,4 +269,6 @@ def _unescape(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return escape_xml(_ESCAPE.sub(r"_x005F_x\1_", text))
+    """Return a text as it is written in a cell: with escapes of control characters, and of what looks like one."""
+    escaped = _CONTROL.sub(lambda found: f"_x{ord(found[0]):04X}_", _ESCAPE.sub(r"_x005F_x\1_", text))
+    return escape_xml(escaped)
