@@ -13,6 +13,7 @@ from dragoman.errors import warn
 from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.inference.control.inline_markup import align_ahead, markup_warning
 from dragoman.inference.quality_signals import ModelTexts
+from dragoman.inference.scheduler import Request
 from dragoman.inference.text_requests import TextRequests
 from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning, join_translations
 
@@ -31,7 +32,7 @@ def join_segments(
     rows = zip(segments, line.requests, found, strict=True)
     parts = iter(
         [
-            _translations(target, text, _sentences(line, some, config, target), request.start.constraints)
+            _translations(target, text, _sentences(line, some, config, target), _constraints(request))
             for text, request, some in rows
         ]
     )
@@ -79,6 +80,11 @@ def _sentences(
     for one in sentences:
         different.setdefault(one.tokens, one)
     return list(different.values())
+
+
+def _constraints(request: Request) -> PhraseAutomaton | None:
+    """Return the constraints on the outputs of a request, those on its terms included."""
+    return request.start.constraints if request.terms is None else request.terms.reported
 
 
 def _translations(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from dragoman.inference.backends.sliding_context_backend import SlidingContext
 from dragoman.inference.concurrent_calls import FairQueue, Turn, stop_if_cancelled, time_slice
 from dragoman.inference.length_batches import run_in_batches
 from dragoman.inference.stream_chunks import is_ready
+
+if TYPE_CHECKING:
+    from dragoman.inference.term_searches import SegmentTerms
 
 REFILL = 0.25
 """Share of the token budget that must be free before requests enter: encoding costs a forward pass of its own."""
@@ -59,6 +62,8 @@ class Request:
     """True for a small call, whose requests have a token budget and lanes of their own."""
     guard: "Guard | None" = None
     """Check of the outputs, which the caller makes, and the request that it makes where they fail."""
+    terms: "SegmentTerms | None" = None
+    """Terms that the outputs should have, which the caller puts into those that lack them."""
 
     @property
     def beam_size(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, final
 
 from dragoman.data.document_context import count_context_tokens
@@ -17,8 +17,10 @@ from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.placeholders import PART_BREAK
 from dragoman.inference.control.prepare_texts import ControlOptions, prepare_texts
 from dragoman.inference.control.prepared_text import PreparedText
+from dragoman.inference.control.text_constraints import MAX_CONSTRAINTS, Constraint
 from dragoman.inference.preceding_sentences import PrecedingSentences, TextContext
 from dragoman.inference.scheduler import Guard, Request
+from dragoman.inference.term_searches import Searches, SegmentTerms, TermPlacer
 from dragoman.inference.text_segmentation import Layout, Segment, SegmentedText, Segmenter
 from dragoman.models.special_symbols import EOS
 
@@ -48,14 +50,71 @@ def split_parts(text: str, splitter: Callable[[str], Layout]) -> Layout:
     return Layout(tuple(sentences), tuple(gaps))
 
 
-def failed_requests(requests: Sequence[Request], found: Sequence[Sequence[Hypothesis]]) -> dict[int, Request]:
-    """Return, by their places, the requests in place of those with an output that fails its check."""
-    pairs = enumerate(zip(requests, found, strict=True))
-    return {
-        place: request.guard.request
-        for place, (request, outputs) in pairs
-        if request.guard is not None and not all(map(request.guard.is_met, outputs))
-    }
+@final
+class SearchRounds:
+    """Searches of requests, round by round: again with constraints where an output fails its check or lacks terms."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self.results: list[list[Hypothesis]] = []
+        """The hypotheses of each request, when no request is left."""
+        self._steps = _search(requests, self.results)
+        self.requests = next(self._steps)
+        """Requests of this round; none after the last."""
+        self.is_simple = all(one.guard is None and one.terms is None for one in requests)
+        """Whether there is one round."""
+
+    def receive(self, found: list[list[Hypothesis]]) -> None:
+        """Receive the hypotheses of each request of this round, and set those of the next."""
+        try:
+            self.requests = self._steps.send(found)
+        except StopIteration:
+            self.requests = []
+
+
+def _search(requests: Sequence[Request], results: list[list[Hypothesis]]) -> Searches:
+    """Append the hypotheses of each request to `results`."""
+    results += yield list(requests)
+    failed = [place for place, request in enumerate(requests) if not _passes(request, results[place])]
+    guards = [requests[place].guard for place in failed]
+    yield from _run_again(failed, [one.request for one in guards if one is not None], results)
+    free = list(results)
+    lacking = dict(_lacking_terms(requests, results))
+    yield from _run_again(list(lacking), [terms.request() for terms in lacking.values()], results)
+    placed = {}
+    for place, (request, outputs) in enumerate(zip(requests, results, strict=True)):
+        if request.terms is None or not request.terms.terms:
+            continue
+        if place in lacking and not request.terms.is_fluent(outputs[0]):
+            placed[place] = request.terms, free[place][0]
+        elif not request.terms.has_each(outputs[0]):
+            placed[place] = request.terms, outputs[0]
+    if placed:
+        found: list[Hypothesis] = []
+        yield from next(iter(placed.values()))[0].placer.place(list(placed.values()), found)
+        for place, one in zip(placed, found, strict=True):
+            if placed[place][0].is_met(one) and _passes(requests[place], [one]):
+                results[place] = [one]
+
+
+def _run_again(places: Sequence[int], requests: list[Request], results: list[list[Hypothesis]]) -> Searches:
+    """Replace the results at places by those of other requests."""
+    if requests:
+        found = yield requests
+        for place, some in zip(places, found, strict=True):
+            results[place] = some
+
+
+def _passes(request: Request, outputs: Sequence[Hypothesis]) -> bool:
+    return request.guard is None or all(map(request.guard.is_met, outputs))
+
+
+def _lacking_terms(
+    requests: Sequence[Request], results: Sequence[Sequence[Hypothesis]]
+) -> Iterator[tuple[int, SegmentTerms]]:
+    """Yield the places of requests with an output that lacks terms."""
+    for place, (request, outputs) in enumerate(zip(requests, results, strict=True)):
+        if request.terms is not None and not all(map(request.terms.is_met, outputs)):
+            yield place, request.terms
 
 
 @final
@@ -83,6 +142,7 @@ class RequestBuilder:
         self._segmenter = Segmenter(tokenizer.source, max_length=max_segment_length, direction=direction)
         self._aligner = aligner
         self._starts = OutputStarts(tokenizer.target, direction, config)
+        self._backend, self._direction = backend, direction
         self.context = PrecedingSentences(
             context, tokenizer, direction=direction, max_length=max_segment_length, splitter=splitter
         )
@@ -119,33 +179,83 @@ class RequestBuilder:
         if segment.alone is not None and start.forced[-1:] == (EOS,):  # the translation is known
             segment = segment.alone
         if segment.alone is None or not self.context.writes_context:
-            return self._with_placeholders(text, segment, start, line)
-        request = self._with_placeholders(text, segment.alone, start, line)
+            return self._controlled(text, segment, start, line)
+        request = self._controlled(text, segment.alone, start, line)
+        terms = request.terms
         other = request if request.guard is None else request.guard.request
+        if terms is not None:
+            other, terms = terms.request(), replace(terms, terms=())
 
         def is_met(hypothesis: Hypothesis) -> bool:
             written = self._tokenizer.target.ids_to_tokens(hypothesis.tokens)
             count = count_context_tokens(written)
             rest = without_first(hypothesis, count, self.config.penalty)
             has_phrases = start.constraints is None or not start.constraints.unmet(rest.tokens)
-            return count > 0 and has_phrases and (request.guard is None or request.guard.is_met(rest))
+            has_terms = terms is None or terms.is_met(rest)
+            return count > 0 and has_phrases and has_terms and (request.guard is None or request.guard.is_met(rest))
 
-        return replace(self._request(segment, start), guard=Guard(is_met, other))
+        return replace(self._request(segment, start), guard=Guard(is_met, other), terms=terms)
 
-    def _with_placeholders(self, text: PreparedText, segment: Segment, start: OutputStart, line: int) -> Request:
-        """Return the request for a segment, with one for a search that must write its placeholders."""
+    def _controlled(self, text: PreparedText, segment: Segment, start: OutputStart, line: int) -> Request:
+        """Return the request for a segment, with those for searches that must write its placeholders and terms."""
         request = self._request(segment, start)
+        if start.forced[-1:] == (EOS,):  # the whole output is known
+            return request
+        terms = self._terms(text, segment, start, line)
         step, guarded = text.placeholders, self._starts.with_placeholders(text, segment, start, line=line)
         if step is None or guarded is None:
-            return request
+            return replace(request, terms=terms)
 
         def is_met(hypothesis: Hypothesis) -> bool:
             return step.is_met(segment.text, self._tokenizer.target.decode(hypothesis.tokens))
 
+        return replace(request, guard=Guard(is_met, self._constrained(segment, guarded)), terms=terms)
+
+    def _terms(self, text: PreparedText, segment: Segment, start: OutputStart, line: int) -> SegmentTerms | None:
+        """Return the terms of a segment, and the searches that write those that its output lacks."""
+        control = None if text.glossary is None else text.glossary.control
+        if control is None or not (wanted := control.required(segment.text)):
+            return None
+        needed = [Constraint(one.forms) for one in wanted]
+        check = self._starts.build(start.forced, [*text.first_constraints(segment.text), *needed], line=line)
+        assert check.constraints is not None, "there are terms"
+
+        def request() -> Request:
+            whole = self._starts.build(start.forced, text.constraints(segment.text)[:MAX_CONSTRAINTS], line=line)
+            return self._constrained(segment, whole)
+
+        can_place = control.mode == "hard" and self.config.n_best == 1 and segment.heads is None
+        return SegmentTerms(
+            check.constraints,
+            check.constraints if control.mode == "hard" else start.constraints,
+            request,
+            segment,
+            tuple(control.source_terms(segment.text)) if can_place else (),
+            tuple(text.constraints_without_terms(segment.text)),
+            start.forced,
+            text.prefix,
+            self._placer,
+        )
+
+    @cached_property
+    def _placer(self) -> TermPlacer:
+        return TermPlacer(
+            self._backend,
+            self._tokenizer,
+            self._direction,
+            self.config,
+            aligner=self._aligner,
+            turn=self._aligner.turn,
+            request=lambda segment, forced, constraints: self._constrained(
+                segment, self._starts.build(forced, constraints[:MAX_CONSTRAINTS], line=1)
+            ),
+        )
+
+    def _constrained(self, segment: Segment, start: OutputStart) -> Request:
+        """Return the request for a search with constraints, whatever search is asked for."""
         wide = max(self.config.beam_size, CONSTRAINED_BEAM)
         config = self.config.model_copy(update={"beam_size": wide, "method": "beam_search", "renormalize": False})
-        second = replace(self._request(segment, guarded), config=config)
-        return replace(request, guard=Guard(is_met, second))
+        return replace(self._request(segment, start), config=config)
 
     def _request(self, segment: Segment, start: OutputStart) -> Request:
         forced, needed = start.forced, 0 if start.constraints is None else start.constraints.total

@@ -39,7 +39,7 @@ from dragoman.inference.line_translations import join_segments, restore_text, re
 from dragoman.inference.preceding_sentences import TextContext, join_sources
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
-from dragoman.inference.text_requests import RequestBuilder, TextRequests, failed_requests
+from dragoman.inference.text_requests import RequestBuilder, SearchRounds, TextRequests
 from dragoman.inference.text_segmentation import (
     build_splitter,
 )
@@ -208,11 +208,14 @@ class Translator:
         `asyncio.to_thread(translator.translate, texts)` keeps the event loop more responsive.
         """
         call = await run_beside(texts, self._read, texts, config, **options)
-        found = await self._runner.run_async(call.requests)
-        again = failed_requests(call.requests, found)
-        for place, some in zip(again, await self._runner.run_async(list(again.values())), strict=True):
-            found[place] = some
-        return await run_beside(texts, self._results, call, found)
+        rounds = SearchRounds(call.requests)
+        while rounds.requests:
+            found = await self._runner.run_async(rounds.requests)
+            if rounds.is_simple:
+                rounds.receive(found)
+            else:
+                await run_in_thread(rounds.receive, found)
+        return await run_beside(texts, self._results, call, rounds.results)
 
     def alternatives(
         self,
@@ -254,6 +257,8 @@ class Translator:
         [line], [request] = call.lines, call.requests
         if line.writes_context:
             raise ConfigError("context: this model begins with its translation, not with alternatives. Leave it out.")
+        if request.terms is not None:
+            request = request.terms.request()
         with self._runner.turn():
             tokens = next_tokens(self.backend, request, count=count)
         limit = request.limit + 1 if self._positions is None else min(request.limit + 1, self._positions - 1)
@@ -309,12 +314,11 @@ class Translator:
         return builder, cast(ControlOptions, control)
 
     def _run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each request, or of the one in its place where they fail a check."""
-        found = self._runner.run(requests)
-        again = failed_requests(requests, found)
-        for place, some in zip(again, self._runner.run(list(again.values())), strict=True):
-            found[place] = some
-        return found
+        """Return the hypotheses of each request, or of those in its place where they fail a check."""
+        rounds = SearchRounds(requests)
+        while rounds.requests:
+            rounds.receive(self._runner.run(rounds.requests))
+        return rounds.results
 
     def _results(
         self, call: _Call, hypotheses: Iterable[Sequence[Hypothesis]]
@@ -344,7 +348,7 @@ class Translator:
         require_options(options, [*StreamOptions.__annotations__, "source_features", "chunk"])
         builder, control = self._builder(config, options)
         pending: deque[TextRequests] = deque()
-        guarded = bool(control.get("placeholders")) or builder.context.writes_context
+        guarded = bool(control.get("placeholders") or control.get("glossary")) or builder.context.writes_context
 
         def read(first_line: int, some: list[str], features: TextFeatures | None) -> Iterator[list[Request]]:
             own = control_of_part(control, first_line - 1, len(some))

@@ -11,7 +11,9 @@ from dragoman.data.terminology.matching import TermMatch
 from dragoman.data.terminology.target_forms import forbidden_forms, has_phrase, required_forms, with_capitals
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.data.tokenizers.reserved_symbols import TERM_SYMBOLS, has_reserved_symbols, remove_reserved_symbols
+from dragoman.decoding.constraints import PhraseKind
 from dragoman.errors import ConfigError, shorten
+from dragoman.inference.control.term_places import SourceTerm
 from dragoman.inference.control.text_constraints import MAX_CONSTRAINTS, MAX_FORMS, Constraint
 from dragoman.inference.translation_result import Translation
 from dragoman.models.special_symbols import UNK
@@ -43,34 +45,48 @@ class GlossaryControl:
             )
         self.glossary = glossary
         self.mode = mode
+        self._find = lru_cache(maxsize=64)(glossary.find)
         self._can_write = lru_cache(maxsize=2**14)(lambda form: _can_write(tokenizer.target, form))
 
     def step(self, text: str) -> "GlossaryStep":
         """Return the step of a text."""
         if self.mode != "annotated":
-            return GlossaryStep(text, self, text)
+            return GlossaryStep(text, self)
         plain = remove_reserved_symbols(text, TERM_SYMBOLS)
-        found = ((match, required_forms(match)) for match in self.glossary.find(plain))
+        found = ((match, required_forms(match)) for match in self._find(plain))
         terms = [Annotation(match.start, match.end, forms[0]) for match, forms in found if forms]
-        return GlossaryStep(annotate_terms(plain, terms) if terms else plain, self, plain)
+        return GlossaryStep(annotate_terms(plain, terms) if terms else plain, self)
 
     def constraints(self, segment: str) -> list[Constraint]:
         """Return the constraints of the terms of a segment, each once."""
-        matches = self.glossary.find(segment)
-        found = {} if self.mode == "annotated" else dict.fromkeys(map(self._required, matches))
-        forbidden = [forbidden_forms(match) for match in matches]
+        return [*self.required(segment), *self.forbidden(segment)][:MAX_TERMS]
+
+    def required(self, segment: str) -> list[Constraint]:
+        """Return the constraints on the terms of a segment that are required or preferred, each once."""
+        if self.mode == "annotated":
+            return []
+        kind: PhraseKind = "preferred" if self.mode == "soft" else "required"
+        forms = dict.fromkeys(term.forms for term in self.source_terms(segment))
+        return [Constraint(some, kind=kind) for some in forms][:MAX_TERMS]
+
+    def forbidden(self, segment: str) -> list[Constraint]:
+        """Return the constraints on forms that are forbidden in the translation of a segment, each once."""
+        forbidden = [forbidden_forms(match) for match in self._find(segment)]
         forbidden.append(with_capitals(self.glossary.always_forbidden))
-        found |= dict.fromkeys(
-            Constraint((form,), kind="forbidden") for forms in forbidden for form in forms if self._can_write(form)
-        )
-        return [one for one in found if one is not None][:MAX_TERMS]
+        found = dict.fromkeys(form for forms in forbidden for form in forms if self._can_write(form))
+        return [Constraint((form,), kind="forbidden") for form in found][:MAX_TERMS]
+
+    def source_terms(self, segment: str) -> list[SourceTerm]:
+        """Return the terms of a segment with the forms that the model can write."""
+        found = ((match, self._writable(match)) for match in self._find(segment))
+        return [SourceTerm(match.start, match.end, forms) for match, forms in found if forms]
 
     def translation(self, segment: str) -> str | None:
         """Return the translation of a segment that is a term and nothing else; None unless it has one form.
 
         It begins with a capital letter where the segment does. A variant has no known translation: it is a plural.
         """
-        if self.mode != "hard" or len(matches := self.glossary.find(segment)) != 1:
+        if self.mode != "hard" or len(matches := self._find(segment)) != 1:
             return None
         [match] = matches
         forms = {form for term in match.terms for form in ((match.text,) if term.is_untranslated else term.targets)}
@@ -81,18 +97,23 @@ class GlossaryControl:
         chosen = capital if match.text[0].isupper() and capital in required_forms(match) else form
         return chosen if self._can_write(chosen) and not has_phrase(chosen, self.glossary.always_forbidden) else None
 
-    def missing(self, text: str) -> list[str]:
-        """Return the terms of a text that no constraint demands, since the model cannot write them."""
+    def missing(self, segment: str, translation: str) -> list[str]:
+        """Return the terms that the translation of a segment lacks though no constraint demands them.
+
+        The model cannot write them, or the segment has more than `MAX_TERMS`.
+        """
         if self.mode != "hard":
             return []
-        forms = [required_forms(match) for match in self.glossary.find(text)]
-        return list(dict.fromkeys(some[0] for some in forms if some and not any(map(self._can_write, some))))
+        forms = dict.fromkeys(required_forms(match) for match in self._find(segment))
+        demanded = {one.texts for one in self.constraints(segment)}
+        unmet = (some for some in forms if some and self._only_writable(some) not in demanded)
+        return list(dict.fromkeys(some[0] for some in unmet if not has_phrase(translation, some)))
 
-    def _required(self, match: TermMatch[Term]) -> Constraint | None:
-        forms = tuple(form for form in required_forms(match) if self._can_write(form))[:MAX_FORMS]
-        if not forms:
-            return None
-        return Constraint(forms, kind="preferred" if self.mode == "soft" else "required")
+    def _writable(self, match: TermMatch[Term]) -> tuple[str, ...]:
+        return self._only_writable(required_forms(match))
+
+    def _only_writable(self, forms: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(filter(self._can_write, forms))[:MAX_FORMS]
 
 
 @final
@@ -103,12 +124,14 @@ class GlossaryStep:
     text: str
     """The text as the model reads it."""
     control: GlossaryControl
-    plain: str
-    """The text without written terms."""
 
     def constraints(self, segment: str) -> Sequence[Constraint]:
         """Return the constraints on the translation of a segment."""
         return self.control.constraints(segment)
+
+    def forbidden(self, segment: str) -> Sequence[Constraint]:
+        """Return the constraints on forbidden forms in the translation of a segment."""
+        return self.control.forbidden(segment)
 
     def translation(self, segment: str) -> str | None:
         """Return the translation of a segment that is a term and nothing else."""
@@ -119,8 +142,8 @@ class GlossaryStep:
         text = translation.text
         if not text.isascii() and any(symbol in text for symbol in TERM_SYMBOLS):
             text = " ".join("".join(" " if character in TERM_SYMBOLS else character for character in text).split())
-        missing = [name for name in self.control.missing(self.plain) if name not in translation.unmet]
-        return replace(translation, text=text, unmet=(*translation.unmet, *missing))
+        missing = (name for part in translation.parts for name in self.control.missing(*part))
+        return replace(translation, text=text, unmet=tuple(dict.fromkeys([*translation.unmet, *missing])))
 
 
 def build_glossary_control(

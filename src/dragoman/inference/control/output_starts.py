@@ -44,9 +44,10 @@ class OutputStarts:
                 starts.append(OutputStart(forced=(*tokens, EOS)))
                 continue
             constraints = text.first_constraints(segment.text)
-            if constraints and self._config.renormalize:
+            has_terms = text.glossary is not None and text.glossary.control.required(segment.text)
+            if (constraints or has_terms) and self._config.renormalize:
                 raise ConfigError("renormalize has no effect with constraints. Leave one of them out.")
-            starts.append(self._start(forced, constraints, line))
+            starts.append(self.build(forced, constraints, line=line))
         return starts
 
     def with_placeholders(
@@ -58,9 +59,10 @@ class OutputStarts:
         """
         if text.placeholders is None or not text.placeholders.constraints(segment.text):
             return None
-        return self._start(start.forced, text.constraints(segment.text)[:MAX_CONSTRAINTS], line)
+        return self.build(start.forced, text.constraints_without_terms(segment.text)[:MAX_CONSTRAINTS], line=line)
 
-    def _start(self, forced: Sequence[int], constraints: Sequence[Constraint], line: int) -> OutputStart:
+    def build(self, forced: Sequence[int], constraints: Sequence[Constraint], *, line: int) -> OutputStart:
+        """Return the start of an output with the tokens that it begins with, and constraints."""
         automaton = None
         if constraints:
             automaton = build_automaton(self._tokenizer, constraints, self._boundaries, text=f"text {line}")

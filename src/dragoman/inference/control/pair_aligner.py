@@ -39,7 +39,7 @@ class PairAligner:
         self._backend = backend
         self._tokenizer = tokenizer
         self._direction = direction
-        self._turn = turn
+        self.turn = turn
         self._head = head
         self._ahead: dict[TextPair, Float[np.ndarray, "target source"]] = {}
         """Weights of the pairs that the last call of `align_ahead` has aligned."""
@@ -68,7 +68,7 @@ class PairAligner:
 
     def _run(self, sides: Sequence[tuple[Encoded, Encoded]]) -> list[Float[np.ndarray, "target source"]]:
         """Return the weights of pairs, prefixes and end symbols included."""
-        with self._turn():
+        with self.turn():
             return self._backend.align(
                 [self._direction.wrap_source(ids) for (ids, _), _ in sides],
                 [[*self._direction.target, *ids] for _, (ids, _) in sides],

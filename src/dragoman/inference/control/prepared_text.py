@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
+from dragoman.inference.control.glossary_terms import GlossaryStep
 from dragoman.inference.control.placeholders import PlaceholderStep
 from dragoman.inference.control.text_constraints import Constraint
 from dragoman.inference.translation_result import Translation
@@ -66,9 +67,19 @@ class PreparedText:
         return next((one for one in known if one is not None), None)
 
     def first_constraints(self, segment: str) -> list[Constraint]:
-        """Return the constraints of the first search for a segment: all but those on placeholders."""
-        steps = (step for step in self.steps if not isinstance(step, PlaceholderStep))
-        return [*self.given, *(one for step in steps for one in step.constraints(segment))]
+        """Return the constraints of the first search for a segment: all but those on placeholders and on its terms."""
+        steps = [step for step in self.steps if not isinstance(step, PlaceholderStep)]
+        return [*self.given, *(one for step in steps for one in _first_constraints(step, segment))]
+
+    def constraints_without_terms(self, segment: str) -> list[Constraint]:
+        """Return the constraints on the translation of a segment but those on its terms."""
+        return [*self.given, *(one for step in self.steps for one in _first_constraints(step, segment))]
+
+    @property
+    def glossary(self) -> GlossaryStep | None:
+        """The step of the terms that the search meets or prefers."""
+        found = (step for step in self.steps if isinstance(step, GlossaryStep) and step.control.mode != "annotated")
+        return next(found, None)
 
     @property
     def placeholders(self) -> PlaceholderStep | None:
@@ -80,3 +91,8 @@ class PreparedText:
         for step in reversed(self.steps):
             translation = step.restore(translation)
         return translation
+
+
+def _first_constraints(step: TextStep, segment: str) -> Sequence[Constraint]:
+    """Return the constraints of a step but those on terms, which a search without them often meets."""
+    return step.forbidden(segment) if isinstance(step, GlossaryStep) else step.constraints(segment)

@@ -110,16 +110,18 @@ def _bonus(constraint: Constraint) -> float:
 
 
 def _encode(tokenizer: LanguageTokenizer, constraint: Constraint, *, text: str) -> tuple[tuple[int, ...], ...]:
-    """Return the token sequences of the forms of a constraint."""
+    """Return the token sequences of the forms of a constraint that the model can write."""
     texts = constraint.texts
     if not 0 < len(texts) <= MAX_FORMS:
         raise DataError(f"{text}: a constraint has {counted(len(texts), 'forms')}. Give 1 to {MAX_FORMS}.")
     encoded = tokenizer.encode_batch(list(texts))
-    for form, ids in zip(texts, encoded, strict=True):
-        if not ids or UNK in ids:
-            problem = "is empty" if not ids else "has characters that the model cannot write"
-            raise DataError(f"{text}: the constraint {form!r:.60} {problem}. Change or remove it.")
-    return tuple(map(tuple, encoded))
+    if not all(encoded):
+        raise DataError(f"{text}: the constraint {texts[encoded.index([])]!r:.60} is empty. Change or remove it.")
+    written = tuple(tuple(ids) for ids in encoded if UNK not in ids)
+    if not written:
+        problem = "has characters that the model cannot write"
+        raise DataError(f"{text}: the constraint {texts[0]!r:.60} {problem}. Change or remove it.")
+    return written
 
 
 def word_boundaries(tokenizer: LanguageTokenizer) -> Int[np.ndarray, " vocabulary"]:

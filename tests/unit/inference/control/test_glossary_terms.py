@@ -1,7 +1,9 @@
 """Glossaries in translations: terms that the search meets, and terms that the model reads in its source."""
 
+import asyncio
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from dragoman.data.tokenizers.reserved_symbols import TERM_SYMBOLS, add_reserved
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import TranslationWarning, Translator
 from dragoman.inference.control.glossary_terms import MAX_TERMS, GlossaryControl
+from dragoman.models.special_symbols import EOS
 from tests.untrained_runs import finished_run
 
 SOURCE = "The dog sees the sea."
@@ -80,6 +83,42 @@ def test_terms_that_the_model_cannot_write_are_unmet(translator: Translator) -> 
     with pytest.warns(TranslationWarning, match="does not meet the constraints on '蜃'"):
         result = translator.translate(SOURCE, glossary={"sea": "蜃"})
     assert result[0].unmet == ("蜃",)
+
+
+def test_terms_above_the_limit_are_unmet(translator: Translator) -> None:
+    names = [f"n{number}" for number in range(MAX_TERMS + 2)]
+    targets = map(" ".join, product(("zwei", "Hunde", "eine", "Katze", "sitzt", "am", "Meer", "spielen"), repeat=2))
+    pairs = dict(zip(names, targets, strict=False))
+    step = control(translator, pairs, "hard").step(" ".join(names))
+    first = replace(translator.translate(SOURCE)[0], parts=((step.text, pairs[names[-1]]),))
+    assert step.restore(first).unmet == (pairs[names[-2]],)
+
+
+def test_alternatives_meet_terms(translator: Translator) -> None:
+    for one in translator.alternatives(SOURCE, count=3, glossary={"sea": "Meer"}):
+        assert "Meer" in words(one.translation.text)
+
+
+def test_calls_agree_on_terms(translator: Translator) -> None:
+    texts = [SOURCE, "A dog.", "The sea and the sea", "a cat"]
+    options: Any = {"glossary": {"sea": "Meer", "dog": "Hunde|Katze"}}
+    found = translator.translate(texts, **options)
+    alone = [translator.translate(one, **options) for one in texts]
+    streamed = list(translator.translate_stream(iter(texts), chunk=3, **options))
+    concurrent = asyncio.run(translator.translate_async(texts, **options))
+    for others in (alone, streamed, concurrent):
+        assert [one.text for one in others] == [one.text for one in found]
+        assert [one.score for one in others] == pytest.approx([one.score for one in found], abs=1e-4)
+
+
+def test_scores_are_those_of_the_translations(trained: Translator) -> None:
+    texts = ["the small cat sleeps in the house", "two dogs play"]
+    found = trained.translate(texts, glossary={"cat": "Mann", "dogs": "Haus", "house": "hund"})
+    targets = [[*one[0].hypothesis.tokens, EOS] for one in found]
+    sources = trained.tokenizer.source.encode_batch(texts)
+    scored = trained.backend.score(sources, targets, penalty=trained.config.penalty)
+    assert [one.score for one in scored] == pytest.approx([one.score for one in found], abs=1e-4)
+    assert all(one[0].unmet == () for one in found)
 
 
 def test_invalid_options_are_refused(translator: Translator) -> None:

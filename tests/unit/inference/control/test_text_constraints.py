@@ -144,6 +144,7 @@ def test_what_cannot_be_met_is_named(translator: Translator):
         ([Constraint("Meer")], {"beam_size": 1, "renormalize": True}, ConfigError, "renormalize has no effect"),
         ([Constraint("")], {}, DataError, "is empty"),
         ([Constraint("猫")], {}, DataError, "cannot write"),
+        ([Constraint(("Meer", ""))], {}, DataError, "is empty"),
         ([Constraint([])], {}, DataError, "Give 1 to"),
         ([Constraint("Meer")] * 63, {}, DataError, "at most 62"),
         ([[Constraint("Meer")], []], {}, DataError, "give one for each"),
