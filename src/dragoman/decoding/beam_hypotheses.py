@@ -1,5 +1,6 @@
 """Hypotheses of a beam search: candidates of a step, finished hypotheses, and the history they are read from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -31,6 +32,15 @@ class BeamCandidates(RowBatch):
         return type(self)(
             self.tokens.take(flat), self.parents.take(flat), self.token_log_probs.take(flat), self.log_probs.take(flat)
         )
+
+    def replace_rows(self, rows: Sequence[int], other: Self) -> Self:
+        """Return the candidates with those of these rows from the other."""
+        found = []
+        for own, part in zip(vars(self).values(), vars(other).values(), strict=True):
+            array = own.copy()
+            array[rows] = part
+            found.append(array)
+        return type(self)(*found)
 
 
 def initial_candidates(start_tokens: Int[np.ndarray, " batch"], beam_size: int) -> BeamCandidates:

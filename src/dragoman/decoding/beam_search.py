@@ -175,9 +175,14 @@ class BeamSearch(Generic[M, S]):
         )
         best = slice(tokens.shape[-1] - len(extra))
         before = active.hypotheses
-        candidates = best_candidates(log_probs[..., best], tokens[..., best], before.log_probs, width=width)
         forced = {row for row, _ in active.forced.rows(active.lengths)}
-        return active.constraints.choose(candidates, log_probs, tokens, before, extra=extra, forced=forced), state
+        rows = [row for row, _ in active.constraints.constrained if row not in forced]
+        if len(rows) < len(tokens):
+            candidates = best_candidates(log_probs[..., best], tokens[..., best], before.log_probs, width=width)
+        if rows:
+            chosen = active.constraints.choose(rows, log_probs, tokens, before, extra=extra, width=width)
+            candidates = chosen if len(rows) == len(tokens) else candidates.replace_rows(rows, chosen)
+        return candidates, state
 
     def _decide(
         self, active: _Sentences[M, S], candidates: BeamCandidates, longer: BeamCandidates
@@ -190,7 +195,7 @@ class BeamSearch(Generic[M, S]):
             return finished, np.zeros_like(finished)
         has_finished = ((candidates.parents[:, :beam, None] == np.arange(beam)) & finished[..., None]).any(axis=1)
         possible = active.hypotheses.log_probs > NEG_INF
-        if active.constraints.rows:
+        if active.constraints.constrained:
             possible &= active.constraints.returnable(active.finished.finished)
         return finished, stuck[:, None] & ~has_finished & possible
 
@@ -222,7 +227,7 @@ class BeamSearch(Generic[M, S]):
         if self._config.cut_off == "last" or not np.count_nonzero(at_limit):
             return active, np.zeros_like(at_limit)
         possible = np.broadcast_to(at_limit[:, None], active.hypotheses.log_probs.shape)
-        if active.constraints.rows:
+        if active.constraints.constrained:
             possible = possible & active.constraints.returnable(active.finished.finished)
         log_probs = np.where(possible, active.hypotheses.log_probs, NEG_INF)
         beams = np.broadcast_to(np.arange(self._config.beam_size), log_probs.shape)
@@ -242,10 +247,10 @@ class BeamSearch(Generic[M, S]):
     def _complete(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
         """Return which sentences have all hypotheses to return decided."""
         found, open_ = active.finished, active.hypotheses.log_probs[:, 0]
-        if active.constraints.rows:
+        if active.constraints.constrained:
             open_ = active.hypotheses.log_probs.max(axis=1)  # preferred phrases may put others first
         enough = found.finished.all(axis=1)
-        if self._config.early_stopping and active.constraints.rows:
+        if self._config.early_stopping and active.constraints.constrained:
             enough |= self._none_better(active)
         if not self._config.early_stopping and np.count_nonzero(enough):
             present = normalize_by_length(open_, active.lengths, self._penalty)
@@ -265,10 +270,12 @@ class BeamSearch(Generic[M, S]):
         than are returned has to be finished: the first ones are often too short.
         """
         found, count = active.finished, self._config.num_candidates
+        enough = found.finished[:, min(count, self._config.beam_size - 1)] & active.constraints.has_banks()
+        if not np.count_nonzero(enough):
+            return enough
         best = np.where(active.constraints.met(), active.hypotheses.log_probs, NEG_INF).max(axis=1)
         present = normalize_by_length(best, active.lengths, self._penalty)
-        enough = found.finished[:, min(count, self._config.beam_size - 1)] & (present <= found.scores[:, count - 1])
-        return enough & active.constraints.has_banks()
+        return enough & (present <= found.scores[:, count - 1])
 
     def _advance(self, active: _Sentences[M, S], complete: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
         """Remove complete sentences, reorder the state of the others, and return the hypotheses found."""

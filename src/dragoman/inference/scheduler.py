@@ -251,7 +251,7 @@ def encode_requests(backend: AnyBackend, requests: Sequence[Request]) -> Any:
         automata = [request.start.constraints for request in requests]
         if not any(automata) or backend.shortlist is None:
             return backend.encode(sources, source_features)
-        needed = [() if one is None else one.alphabet.tolist() for one in automata]
+        needed = [() if one is None else sorted(one.alphabet) for one in automata]
         return backend.encode(sources, source_features, needed=needed)
     return backend.encode(list(different)).select(np.array([different[ids] for ids in sources]))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Literal, NamedTuple, final
+from typing import Literal, final
 
 import numpy as np
 
@@ -18,6 +18,10 @@ MAX_PHRASES = 62
 """Phrases of an output: each is a bit of an integer of 64 bits."""
 INSIDE, HYPHEN, BOUNDARY = 0, 1, 2
 """What a token means for the word before it: it continues the word, joins another one to it, or the word is over."""
+START = 0
+"""State before the first token."""
+FORBIDDEN = -1
+"""State after a token that a phrase forbids."""
 _ROOT = 0
 _REQUIRED: tuple[PhraseKind, ...] = ("required", "once")
 
@@ -39,36 +43,12 @@ class Phrase:
     """Log-probability that a preferred phrase is worth: an output without it ranks as if it were this much lower."""
 
 
-class PhraseState(NamedTuple):
-    """State of the phrases after an output."""
-
-    node: int
-    """The longest beginning of a form that the output ends with."""
-    met: int
-    """Phrases that have appeared: their bits."""
-
-
-START = PhraseState(_ROOT, 0)
-
-
-class Standing(NamedTuple):
-    """Measures of a state by which hypotheses are chosen."""
-
-    bank: float
-    """Tokens of required phrases: those met, and the beginning of one more. -1 where a phrase forbids the state.
-
-    The fraction is the number of required phrases that have appeared, divided by 64.
-    """
-    cost: float
-    """What the output lacks of the bonuses of preferred phrases."""
-
-
-IMPOSSIBLE = Standing(-1.0, 0.0)
-
-
 @final
 class PhraseAutomaton:
-    """Automaton of the phrases of one output. Phrases may overlap in an output, and share tokens."""
+    """Automaton of the phrases of one output. Phrases may overlap in an output, and share tokens.
+
+    A state is a number; states are found as outputs reach them.
+    """
 
     def __init__(self, phrases: Sequence[Phrase], boundaries: Int[np.ndarray, " vocabulary"]) -> None:
         """`boundaries` says of each token whether it is `INSIDE` a word, a `HYPHEN` or a `BOUNDARY`.
@@ -82,7 +62,7 @@ class PhraseAutomaton:
         if not all(form for one in phrases for form in one.forms) or not all(one.forms for one in phrases):
             raise ValueError("a phrase has no form, or a form without tokens")
         self.phrases = tuple(phrases)
-        self.boundaries = boundaries
+        self.boundaries = np.ascontiguousarray(boundaries).data  # faster to index than an array
         self._needed = tuple(min(map(len, one.forms)) if one.kind in _REQUIRED else 0 for one in phrases)
         """Tokens of the shortest form of each required phrase."""
         self.required, self._once, self._forbidden, self._preferred = (
@@ -90,8 +70,18 @@ class PhraseAutomaton:
         )
         self._counted = (0, self._once | self._forbidden, self.required | self._forbidden | self._preferred)
         """Phrases of whole words that count before a token that is `INSIDE` a word, a `HYPHEN` or a `BOUNDARY`."""
-        self.alphabet = np.array(sorted({EOS, *(token for one in phrases for form in one.forms for token in form)}))
-        """Tokens of the forms, and the end symbol. `other_tokens` has what other tokens mean."""
+        self._restricts = bool(self._once | self._forbidden)
+        self.alphabet = frozenset({EOS, *(token for one in phrases for form in one.forms for token in form)})
+        """Tokens of the forms, and the end symbol. `others` has what other tokens mean."""
+        self.has_bonus = any(one.bonus for one in phrases)
+        """Whether an output can lack a bonus."""
+        self.banks: list[float] = []
+        """By state, the tokens of required phrases: those met, and the beginning of one more.
+
+        The fraction is the number of required phrases that have appeared, divided by 64.
+        """
+        self.costs: list[float] = []
+        """By state, what the output lacks of the bonuses of preferred phrases."""
         self._children: list[dict[int, int]] = [{}]
         self._ends: list[tuple[int, int]] = [(0, 0)]
         """By node, the bits of phrases with a form that ends there: parts of words first, then whole words."""
@@ -102,133 +92,151 @@ class PhraseAutomaton:
                 self._add(form, number)
         self._shorter = [_ROOT] * len(self._children)
         """The longest proper end of a node's tokens that is a node."""
+        self._belongs = [0] * len(self._children)
+        """By node, the phrases with forms that begin with its tokens: their bits."""
+        self._begun: list[tuple[tuple[int, int], ...]] = [()] * len(self._children)
+        """By node, the required phrases that its tokens end with a beginning of, and the tokens that this is worth."""
         self._link()
-        self._after: dict[tuple[PhraseState, int], PhraseState | None] = {}
-        self._standings: dict[PhraseState | None, Standing] = {None: IMPOSSIBLE}
-        self._others: dict[PhraseState, tuple[Standing, ...]] = {}
-        self._extra: dict[PhraseState, tuple[tuple[int, float, float], ...]] = {}
-        self._next: dict[PhraseState, tuple[int, ...]] = {}
+        self._states: dict[tuple[int, int], int] = {}
+        self._nodes: list[int] = []
+        """By state, the longest beginning of a form that the output ends with."""
+        self._met: list[int] = []
+        """By state, the phrases that have appeared: their bits."""
+        self._after: list[dict[int, int]] = []
+        """By state, the states after tokens of the alphabet that were looked up, and after `~` the kinds of others."""
+        self._continuations: dict[int, dict[int, int]] = {}
+        self._worth: dict[int, float] = {}
+        self._others: dict[int, tuple[int, ...]] = {}
+        self._state(_ROOT, 0)
 
     @property
     def total(self) -> int:
         """Tokens of the shortest forms of all phrases; the bank of an output that has them."""
         return sum(self._needed)
 
-    @property
-    def has_bonus(self) -> bool:
-        """Return whether an output can lack a bonus."""
-        return any(one.bonus for one in self.phrases)
+    def advance(self, state: int, token: int) -> int:
+        """Return the state after a token; FORBIDDEN where a phrase forbids the token."""
+        symbol = token if token in self.alphabet else ~self.boundaries[token]
+        after = self._after[state].get(symbol)
+        return self._advance(state, symbol) if after is None else after
 
-    def advance(self, state: PhraseState, token: int) -> PhraseState | None:
-        """Return the state after a token; None where a phrase forbids the token."""
-        key = state, token
-        if key not in self._after:
-            self._after[key] = self._advance(state, token)
-        return self._after[key]
-
-    def read(self, state: PhraseState, token: int) -> PhraseState:
+    def read(self, state: int, token: int) -> int:
         """Return the state after a token that is given, whether forbidden or not."""
-        met = state.met | self._ended(state.node, token)
-        node = self._follow(state.node, token)
-        return PhraseState(node, met | self._ends[node][0])
+        after = self.advance(state, token)
+        return self._read(state, token, self._ended(state, token)) if after == FORBIDDEN else after
 
-    def standing(self, state: PhraseState | None) -> Standing:
-        """Return what a state means for the choice of hypotheses; None is a state that a phrase forbids."""
-        if state not in self._standings:
-            assert state is not None, "None has a standing from the beginning"
-            met = (state.met & self.required).bit_count()
-            self._standings[state] = Standing(self._bank(state) + met / 64, self._cost(state))
-        return self._standings[state]
+    def others(self, state: int) -> tuple[int, ...]:
+        """Return the states after a token outside of the alphabet: `INSIDE` a word, a `HYPHEN`, a `BOUNDARY`."""
+        found = self._others.get(state)
+        if found is None:
+            kinds = (INSIDE, HYPHEN, BOUNDARY)
+            if self._ends[self._nodes[state]][1]:
+                found = tuple([self._advance(state, ~kind) for kind in kinds])
+            else:
+                found = (self._advance(state, ~INSIDE),) * len(kinds)
+            self._others[state] = found
+        return found
 
-    def other_tokens(self, state: PhraseState) -> tuple[Standing, ...]:
-        """Return the standings after a token outside of the alphabet: `INSIDE` a word, a `HYPHEN`, a `BOUNDARY`."""
-        if state not in self._others:
-            ended = [self._ends[state.node][1] & counted for counted in self._counted]
-            broken = self._forbidden | (self._once & state.met)
-            after = (None if one & broken else PhraseState(_ROOT, state.met | one) for one in ended)
-            self._others[state] = tuple(map(self.standing, after))
-        return self._others[state]
-
-    def extra_choices(self, state: PhraseState) -> tuple[tuple[int, float, float], ...]:
-        """Return the `next_tokens` with the bank and the cost after each."""
-        if state not in self._extra:
-            pairs = ((token, self.standing(self.advance(state, token))) for token in self.next_tokens(state))
-            self._extra[state] = tuple((token, *after) for token, after in pairs)
-        return self._extra[state]
-
-    def next_tokens(self, state: PhraseState) -> tuple[int, ...]:
-        """Return the tokens that begin or continue a phrase that has not appeared."""
-        if state not in self._next:
-            wanted = (self.required | self._preferred) & ~state.met
+    def continuations(self, state: int) -> dict[int, int]:
+        """Return the states after the tokens that begin or continue a phrase that has not appeared."""
+        found = self._continuations.get(state)
+        if found is None:
+            wanted = (self.required | self._preferred) & ~self._met[state]
             tokens = {
                 token
-                for node in self._ends_of(state.node)
+                for node in self._ends_of(self._nodes[state])
                 for token, child in self._children[node].items()
-                if any(wanted >> number & 1 for number in self._left[child])
+                if wanted & self._belongs[child]
             }
-            self._next[state] = tuple(sorted(tokens))
-        return self._next[state]
+            pairs = ((token, self.advance(state, token)) for token in sorted(tokens))
+            found = self._continuations[state] = {token: after for token, after in pairs if after != FORBIDDEN}
+        return found
 
     def unmet(self, tokens: Sequence[int]) -> tuple[str, ...]:
         """Return the names of the phrases that an output, without its end symbol, lacks, repeats or may not have."""
         state, broken = START, 0
         for token in (*tokens, EOS):
             after = self.read(state, token)
-            broken |= self._broken(state, token, after)
+            broken |= self._broken(state, after, self._ended(state, token))
             state = after
-        broken |= self.required & ~state.met
+        broken |= self.required & ~self._met[state]
         return tuple(one.name for number, one in enumerate(self.phrases) if broken >> number & 1)
 
-    def _bank(self, state: PhraseState) -> int:
+    def _ended(self, state: int, symbol: int) -> int:
+        """Return the phrases that end before a token of the alphabet or `~` the kind of another one."""
+        ended = self._ends[self._nodes[state]][1]
+        return ended and ended & self._counted[self._kind(symbol)]
+
+    def _kind(self, symbol: int) -> int:
+        if symbol < 0:
+            return ~symbol
+        return BOUNDARY if symbol == EOS else self.boundaries[symbol]
+
+    def _state(self, node: int, met: int) -> int:
+        """Return the state of an output that ends with the tokens of a node."""
+        key = node, met
+        found = self._states.get(key)
+        if found is None:
+            found = self._states[key] = len(self._states)
+            self._nodes.append(node)
+            self._met.append(met)
+            self._after.append({})
+            self.banks.append(self._bank(node, met))
+            self.costs.append(self._cost(node, met) if self.has_bonus else 0.0)
+        return found
+
+    def _advance(self, state: int, symbol: int) -> int:
+        """Find the state after a token of the alphabet, or after `~` the kind of another one."""
+        ended = self._ended(state, symbol)
+        after = self._read(state, symbol, ended)
+        is_over = symbol == EOS and self._met[after] & self.required != self.required
+        if is_over or (self._restricts and self._broken(state, after, ended)):
+            after = FORBIDDEN
+        self._after[state][symbol] = after
+        return after
+
+    def _read(self, state: int, symbol: int, ended: int) -> int:
+        node = self._next_node(self._nodes[state], symbol)
+        return self._state(node, self._met[state] | ended | self._ends[node][0])
+
+    def _bank(self, node: int, met: int) -> float:
         """Return how many tokens of required phrases an output has: those met, and the beginning of one more.
 
-        Until all phrases have appeared, there is a token that makes it larger, or completes a whole word.
+        Until all phrases have appeared, there is a token that makes it larger, or completes a whole word. The fraction
+        is the number of phrases that have appeared, divided by 64.
         """
-        met = sum(count for number, count in enumerate(self._needed) if state.met >> number & 1)
-        begun = (
-            self._needed[number] - left
-            for node in self._ends_of(state.node)
-            for number, left in self._left[node].items()
-            if not state.met >> number & 1
-        )
-        return met + max(0, *begun, 0)
+        if met not in self._worth:
+            own = [count for number, count in enumerate(self._needed) if met >> number & 1]
+            self._worth[met] = sum(own) + (met & self.required).bit_count() / 64
+        begun = 0
+        for number, progress in self._begun[node]:
+            if progress > begun and not met >> number & 1:
+                begun = progress
+        return begun + self._worth[met]
 
-    def _cost(self, state: PhraseState) -> float:
+    def _cost(self, node: int, met: int) -> float:
         """Return the bonuses of the preferred phrases that an output lacks; of a begun one, what its tokens lack."""
         lacking = {
             number: phrase.bonus
             for number, phrase in enumerate(self.phrases)
-            if self._preferred >> number & 1 and not state.met >> number & 1
+            if self._preferred >> number & 1 and not met >> number & 1
         }
-        for node in self._ends_of(state.node):
-            for number in lacking.keys() & self._left[node].keys():
+        for end in self._ends_of(node):
+            for number in lacking.keys() & self._left[end].keys():
                 needed = min(map(len, self.phrases[number].forms))
-                share = min(1.0, self._left[node][number] / needed)
+                share = min(1.0, self._left[end][number] / needed)
                 lacking[number] = min(lacking[number], self.phrases[number].bonus * share)
         return float(sum(lacking.values()))
 
-    def is_met(self, state: PhraseState) -> bool:
-        """Return whether all required phrases have appeared."""
-        return state.met & self.required == self.required
-
-    def _advance(self, state: PhraseState, token: int) -> PhraseState | None:
-        after = self.read(state, token)
-        is_over = token == EOS and not self.is_met(after)
-        return None if is_over or self._broken(state, token, after) else after
-
-    def _broken(self, state: PhraseState, token: int, after: PhraseState) -> int:
+    def _broken(self, state: int, after: int, ended: int) -> int:
         """Return the phrases that a token completes where they may not, or not again, appear."""
-        ended = self._ended(state.node, token)
-        repeated = (ended & state.met) | (self._ends[after.node][0] & (state.met | ended))
-        return (after.met & self._forbidden) | (repeated & self._once)
+        met = self._met[state]
+        repeated = (ended & met) | (self._ends[self._nodes[after]][0] & (met | ended))
+        return (self._met[after] & self._forbidden) | (repeated & self._once)
 
-    def _ended(self, node: int, token: int) -> int:
-        """Return the phrases that end before a token."""
-        return self._ends[node][1] & self._counted[BOUNDARY if token == EOS else self.boundaries[token]]
-
-    def _follow(self, node: int, token: int) -> int:
+    def _next_node(self, node: int, token: int) -> int:
         """Return the longest beginning of a form that the tokens of a node and another one end with."""
-        while node != _ROOT and token not in self._children[node]:
+        while token not in self._children[node] and node != _ROOT:
             node = self._shorter[node]
         return self._children[node].get(token, _ROOT)
 
@@ -262,8 +270,16 @@ class PhraseAutomaton:
         while waiting:
             node = waiting.popleft()
             for token, child in self._children[node].items():
-                self._shorter[child] = self._follow(self._shorter[node], token)
+                self._shorter[child] = self._next_node(self._shorter[node], token)
                 waiting.append(child)
             now, later = self._ends[node]
             shorter = self._ends[self._shorter[node]]
             self._ends[node] = now | shorter[0], later | shorter[1]
+        for node, left in enumerate(self._left):
+            self._belongs[node] = sum(1 << number for number in left)
+            begun = (
+                (number, self._needed[number] - own)
+                for end in self._ends_of(node)
+                for number, own in self._left[end].items()
+            )
+            self._begun[node] = tuple(pair for pair in begun if pair[1] > 0)
