@@ -9,7 +9,7 @@ import pytest
 import dragoman as package
 from dragoman.errors import ConfigError
 from tests.document_corpora import PRONOUNS, write_documents
-from tests.small_runs import dragoman
+from tests.small_runs import dragoman, small_options
 
 pytestmark = pytest.mark.slow
 
@@ -127,3 +127,35 @@ def test_constraints_and_prefixes_are_those_of_the_sentence(run):
         assert translator.translate(text, context=context, target_prefix="es").text.startswith("es ")
         right, wrong = translator.score([text] * 2, ["er ist klein .", "sie ist klein ."], context=context)
         assert right.log_prob > wrong.log_prob + 1
+
+
+def test_prepared_corpus_has_context(corpus):
+    options = ("--set", "tokenizer.vocab_size=420", "--set", "data.context.source_sentences=1")
+    keep = ("--set", "data.cleaning.remove_duplicates=false", "--set", "data.cleaning.remove_leaks=false")
+    answer = dragoman("data", "prepare", *FILES, "--out", "ready", *options, *keep, cwd=corpus)
+    assert answer.returncode == 0, answer.stderr
+    steps = small_options(training__max_steps=3)
+    weights = []
+    for name, source in (("ids", ("--prepared", "ready")), ("texts", (*FILES, *options, *keep))):
+        answer = dragoman("train", *source, "--out", f"small-{name}", *steps, cwd=corpus)
+        assert answer.returncode == 0, answer.stderr
+        weights.append((corpus / f"small-{name}" / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    other = ("--set", "data.context.source_sentences=2")
+    answer = dragoman("train", "--prepared", "ready", "--out", "other", *steps, *other, cwd=corpus)
+    assert answer.returncode == 2
+    assert "was prepared with" in answer.stderr
+    answer = dragoman("translate", "small-ids", "--text", "it is red .", "--context", "previous", cwd=corpus)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_context_that_a_model_does_not_read_is_refused(corpus):
+    answer = dragoman("train", *FILES, "--out", "plain", *small_options(training__max_steps=3), cwd=corpus)
+    assert answer.returncode == 0, answer.stderr
+    for command in (
+        ("translate", "plain", "--text", "it is red ."),
+        ("evaluate", "plain", "--source", "test.en", "--reference", "test.de"),
+    ):
+        answer = dragoman(*command, "--context", "previous", cwd=corpus)
+        assert answer.returncode == 2
+        assert "this model reads single sentences" in answer.stderr
