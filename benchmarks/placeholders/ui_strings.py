@@ -55,6 +55,11 @@ TEMPLATES = (
     "{t} wants to use your camera.",
     "Upload failed. {t} is not a picture.",
     "Thank you for buying {t}, {t}!",
+    "The printer ({t}) has no paper; use “{t}” instead!",
+    "Move {t} from {t} to {t} before {n}?",
+    "Are you {t}? If not, sign out of {t}.",
+    "“{t}” was renamed to “{t}”",
+    "Total {n}, tax {n}, shipping {n}, discount {n}, and due {n} by {t}.",
 )
 FIXED = {
     "url": (
@@ -76,6 +81,12 @@ FIXED = {
         "This is {0}very{1} important.",
     ),
     "void tag": ("Line one{0}line two", "The icon {0} shows the status.", "Press {0} to start and {1} to stop."),
+    "key": ("Press {0} to save.", "Use {0} or {1} to switch windows."),
+    "emoji": ("Well done {0} you won!", "Rated 5 {0} by users"),
+    "identifier": ("The function {0} failed.", "Set {0} to yes.", "The field [{0}] is missing."),
+    "nested tag": ("You were invited by {0} to a group.", "Read {0} and {1} first."),
+    "adjacent": ("Copied {0} to the folder.", "The values {0} and {1} are wrong."),
+    "block": ("{0}You are an administrator.{1}", "Dear {0}friends{1}, welcome!"),
     "percent": ("The battery is at {0}.", "{0} of the work is done.", "Save {0} today!"),
 }
 VALUES = {
@@ -92,6 +103,12 @@ VALUES = {
     "entity": ("&nbsp;", "&amp;", "&#8211;", "&mdash;"),
     "escape": ("\\n", "\\t", "\\n\\n"),
     "void tag": ('<x id="1"/>', '<ph id="2" />', "<br>", "<br/>", '<img src="a.png">'),
+    "key": ("Ctrl+S", "Alt+F4", "Ctrl+Shift+T", "F5"),
+    "emoji": ("\u2605", ":smile:", "\U0001f389", ":+1:"),
+    "identifier": ("file_name", "max_connections", "getName()", "settings.json"),
+    "nested tag": ("<b>%1$s</b>", '<ph id="1">%s</ph>', "<0>{{name}}</0>", "<strong>{name}</strong>"),
+    "adjacent": ("%s%s", "{0}{1}", "%1$s%2$s", "{{a}}{{b}}", "%L1%1"),
+    "block": ("{{#if x}}", "{{/if}}"),
     "percent": ("%d%%", "%.1f%%", "{x}%", "100%%"),
 }
 PAIRS = (("<b>", "</b>"), ('<a href="https://example.org">', "</a>"), ('<g id="1">', "</g>"), ("<em>", "</em>"))
@@ -106,6 +123,9 @@ ICU = (
     "other {You can''t remove users.}}",
     "{N, plural, offset:1 =0 {Nobody is here.} =1 {{T} is here.} one {{T} and one other person are here.} "
     "other {{T} and # other people are here.}}",
+    "It''s {N, plural, one {one o''clock} other {# o''clock}} now, don''t wait.",
+    "{N, plural, =0{No files}one{# file}other{# files}} selected",
+    "{N, plural, one {<b>#</b> new message} other {<b>#</b> new messages}} from {T}",
 )
 
 
@@ -139,6 +159,19 @@ WRITERS: dict[str, Writer] = {
     "percent brace": lambda _role, name, _place: f"%{{{name}}}",
     "at": lambda _role, name, _place: f"@{name}",
     "xliff": lambda _role, _name, place: f'<x id="{place}"/>',
+    "rust": lambda role, name, _place: f"{{{name}:>8}}" if role == "t" else "{:?}",
+    "java": lambda role, _name, place: f"%{place}$tB" if role == "n" else "%s",
+    "ruby": lambda role, name, _place: f"%<{name}>s" if role == "t" else f"%<{name}>.2f",
+    "laravel": lambda _role, name, _place: f":{name}",
+    "symfony": lambda _role, name, _place: f"%{name}%",
+    "mediawiki": lambda _role, _name, place: f"${place}",
+    "vue linked": lambda _role, name, _place: f"@:{name}.label",
+    "make": lambda _role, name, _place: f"$({name.upper()})",
+    "fluent": lambda _role, name, _place: f"{{ ${name} }}",
+    "swift": lambda _role, name, _place: f"\\({name})",
+    "erb": lambda _role, name, _place: f"<%= {name} %>",
+    "brackets": lambda _role, name, _place: f"[[{name}]]",
+    ".net date": lambda role, _name, place: f"{{{place - 1}:dd MMM yyyy}}" if role == "n" else f"{{{place - 1}}}",
 }
 
 

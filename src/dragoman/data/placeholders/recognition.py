@@ -3,7 +3,7 @@
 The syntaxes are those of C, Java, PHP and Python `printf`, Objective-C, Qt, Lisp, `strftime`, Python, .NET and Rust
 format strings, ICU and Fluent arguments, Ruby, shell, Laravel, Drupal, Symfony, MediaWiki, vue-i18n and template
 languages, and, besides them, tags, entities, escapes, URLs, e-mail addresses, code spans, identifiers, paths, options
-of commands, keyboard shortcuts and emoji. What may be prose is none: `100 % sure`, `50% of it`, `{alone`, `$5`.
+of commands, keyboard shortcuts and emoji. What may be prose is none: `100 % sure`, `50% of it`, `{alone`, `$15`.
 """
 
 import re
@@ -53,7 +53,7 @@ _PRINTF: Final = r"""
   | %\d{1,2}+\$[a-zA-Z@]
   | (?<![\w%)}])(?<![\w%)}][ \u00a0])%[ ]\d*+[df](?![\w'’])          # space as flag
   | %\([^()\s%]{1,100}\)[-+\#0]*+\d*+(?:\.\d++)?+[a-zA-Z]
-  | (?<![\d%])%L?[1-9]\d?+(?![\w$%])                                 # Qt
+  | (?:(?<![\d%])|(?<=%\d)|(?<=%L\d))%L?[1-9]\d?+(?![\w$]|%(?!L?\d))                        # Qt
   | (?<![\d%])%[-_^\#]?[YymdBbHIMSpAjZUWwFTRD](?![A-Za-z])           # strftime
   | (?<![\w~/])~\d{0,3}[aAsSdDfF%](?!\w)                             # Lisp
 """
@@ -109,8 +109,8 @@ _EMOJI: Final = "\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 _SYNTAX: Final[dict[PlaceholderKind, str]] = {
     "code": r"""``[^\n]+?``(?!`)
       | `(?![^`\n]*'[\s.,][^`\n]*`)[^`\n]++`  # and not the words between two ends of `GNU' quotation marks
-      | (?<![\w@$%{\[\\.])[A-Za-z][A-Za-z0-9]*+(?:_[A-Za-z0-9]++)++(?![\w@])(?:\(\))?+
-      | (?<![\w@$%:{\[\\.])[A-Za-z_]\w*+(?:\.\w++)*+\(\)""",
+      | (?<![\w@$%{\\.])[A-Za-z][A-Za-z0-9]*+(?:_[A-Za-z0-9]++)++(?![\w@])(?:\(\))?+
+      | (?<![\w@$%:{\\.])[A-Za-z_]\w*+(?:\.\w++)*+\(\)""",
     "url": r"\b(?:https?|ftps?|sftp|file|wss?|ssh|git)://[^\s<>\"`]++|\bmailto:[^\s<>\"`]++|\bwww\.[^\s<>\"`]++",
     "email": r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++",
     "tag": rf"""</[A-Za-z][\w:.-]*+\s*+>|<[A-Za-z][\w:.-]*+(?:{_ATTRIBUTE})*+\s*+/?>|</?\d{{1,2}}\s*+/?>
@@ -156,11 +156,8 @@ def find_placeholders(text: str, *, markup: bool = False) -> list[Placeholder]:
 
 
 def _find(text: str, *, markup: bool) -> Iterator[Placeholder]:
-    has_first = re.search(r"\$1(?!\d|[.,]\d)", text) is not None
     for found in _pattern().finditer(text):
         kind = next(kind for kind in KINDS if found.lastgroup == kind)
-        if kind == "variable" and found.group()[1:].isdigit() and not has_first:
-            continue  # a price
         start, end = found.start(), found.end()
         if kind in ("url", "path"):
             end = start + len(_without_punctuation(found.group()))

@@ -51,6 +51,11 @@ class PlaceholderControl:
         reserved = PLACEHOLDER_SYMBOLS if _has_symbols(tokenizer) else ()
         self.written = _writable(tokenizer, (*reserved, *_NUMBERS)) or _writable(tokenizer, _NAMES)
         """Stand-ins, and what the model writes for each."""
+        self._target = tokenizer.target
+
+    def can_write(self, text: str) -> bool:
+        """Return whether the model has tokens for a text."""
+        return UNK not in self._target.encode(text)
 
     def step(
         self,
@@ -157,7 +162,8 @@ class PlaceholderStep:
     def _constraint(self, slot: Slot) -> Constraint:
         """Return the constraint on a stand-in, which may follow the mark that precedes it in the source."""
         word = slot.stand_in
-        forms = (word, slot.before + word) if slot.before and slot.before in _OPENING else (word,)
+        marked = slot.before + word if slot.before and slot.before in _OPENING else word
+        forms = tuple(dict.fromkeys((word, marked if self.control.can_write(marked) else word)))
         # A reserved symbol is a token of its own, wherever it stands; a number may be the beginning of a longer one.
         return Constraint(forms, kind="once", whole_words=word[-1].isalnum())
 

@@ -34,6 +34,7 @@ PLACEHOLDERS: dict[PlaceholderKind, tuple[str, ...]] = {
     ),
     "variable": (
         "$x",
+        "$1",
         "$NAME$",
         "@count",
         "%PATH%",
@@ -68,7 +69,19 @@ PLACEHOLDERS: dict[PlaceholderKind, tuple[str, ...]] = {
 }
 PROSE = (
     *("100 % sure", "50% of it", "5%discount", "20% increase", "%age", "it's 100%.", "10 % d", "5% and 6%", "50%off"),
-    *("{alone", "a } b {", "I {really like} it", "{see: this one}", "$5", "US$ 5", "@ home", "AT&T", "R&D", "3 &lt 4"),
+    *(
+        "{alone",
+        "a } b {",
+        "I {really like} it",
+        "{see: this one}",
+        "$15",
+        "$5.50",
+        "US$ 5",
+        "@ home",
+        "AT&T",
+        "R&D",
+        "3 &lt 4",
+    ),
     *(
         "10 %ige",
         "x < y and y > z",

@@ -165,3 +165,12 @@ def test_stand_ins_are_reserved_symbols_where_the_model_has_them() -> None:
     symbols = PlaceholderControl(add_reserved_symbols(tokenizer, PLACEHOLDER_SYMBOLS)).written
     assert list(symbols)[: len(PLACEHOLDER_SYMBOLS)] == list(PLACEHOLDER_SYMBOLS)
     assert all(symbols[one] == one for one in PLACEHOLDER_SYMBOLS)
+
+
+def test_placeholder_may_follow_a_mark_that_the_model_cannot_write() -> None:
+    tokenizer = Tokenizer.train(
+        lambda: [("a 1234567890", "b 9876543210")], BpeConfig(vocab_size=300, byte_fallback=False)
+    )
+    step = PlaceholderControl(tokenizer).step("a “%s b” a")
+    [constraint] = step.constraints(step.text)
+    assert len(constraint.texts) == 1
