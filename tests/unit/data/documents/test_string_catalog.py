@@ -112,6 +112,7 @@ def test_other_lines_stay_and_languages_are_in_order() -> None:
         (XCSTRINGS, None, "Give the target language"),
         ("{}", "pl", "has no `sourceLanguage` and `strings`"),
         ('{"sourceLanguage": "en", "strings": []', "pl", "is not JSON"),
+        ('{"sourceLanguage": "en", "strings": {"a": ' + '{"b": ' * 200, "pl", "more than 100 objects"),
     ],
 )
 def test_other_files_are_refused(text: str, language: str | None, message: str) -> None:
