@@ -119,6 +119,7 @@ _PARTS = {
     "copied": "copied",
     "kept": "kept as they are",
     "missing_terms": "terms not as in the glossary",
+    "inconsistent_terms": "terms with another word than in most texts",
     "needs_review": "marked for review",
     "with_warnings": "with warnings",
 }

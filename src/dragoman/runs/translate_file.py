@@ -15,6 +15,7 @@ from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.placeholders.rules import PlaceholderRules
 from dragoman.data.readers.parallel import read_corpus
 from dragoman.data.readers.recognize_format import recognize_pairs
+from dragoman.data.terminology.consistent_terms import choose_words, with_choices
 from dragoman.data.terminology.glossary import Glossary
 from dragoman.data.terminology.target_forms import check_terms
 from dragoman.decoding.config import DecodingConfig
@@ -42,6 +43,8 @@ class FileOptions:
     """Translations that are reused where a source is equal."""
     memory_threshold: float = 1.0
     """Similarity from which a translation of a similar source is used and marked for review."""
+    consistent_terms: bool = True
+    """Whether a term has the same word in all texts where the glossary has several, which takes a second search."""
     target_language: str | None = None
     """Code of the language of the translations; ICU messages then have all of its plural categories."""
 
@@ -70,6 +73,20 @@ class SegmentReport:
     """Those that the translation lacks, or has in a forbidden form."""
 
 
+@dataclass(frozen=True, slots=True)
+class TermReport:
+    """Term for which the glossary has several words, and the one that the translated texts have."""
+
+    source: str
+    forms: tuple[str, ...]
+    texts: int
+    """Different texts that have one of the words."""
+    changed: int
+    """Texts that were translated again with this word, and had another one before."""
+    inconsistent: int
+    """Texts that have another word."""
+
+
 @dataclass(slots=True)
 class FileReport:
     """What was translated in a file."""
@@ -78,6 +95,8 @@ class FileReport:
     units: int
     segments: list[SegmentReport] = field(default_factory=list)
     """Translated units, in the order of the file."""
+    term_choices: list[TermReport] = field(default_factory=list)
+    """Terms for which the glossary has several words."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -91,6 +110,7 @@ class FileReport:
             "placeholders": sum(one.placeholders for one in self.segments),
             "terms": sum(one.terms for one in self.segments),
             "missing_terms": sum(len(one.missing_terms) for one in self.segments),
+            "inconsistent_terms": sum(one.inconsistent for one in self.term_choices),
             "machine": origins["machine"],
             "memory": origins["memory"],
             "fuzzy_memory": origins["fuzzy_memory"],
@@ -101,7 +121,9 @@ class FileReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {"format": self.format, **self.counts, "segments": [asdict(one) for one in self.segments]}
+        choices = [asdict(one) for one in self.term_choices]
+        segments = [asdict(one) for one in self.segments]
+        return {"format": self.format, **self.counts, "term_choices": choices, "segments": segments}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +189,15 @@ def translate_file(
     for number, key in keys.items():
         work.setdefault(key, _Work(_cut(units[number])))
     context: Literal["previous"] | None = None if before is None else "previous"
-    _run(translator, work, config, {**(stream_options or {}), "context": context}, progress)
+    searching: StreamOptions = {**(stream_options or {}), "context": context}
+    _run(translator, work, config, searching, progress)
+    choices = _make_consistent(translator, work, config, searching) if options.consistent_terms else []
     for number, key in keys.items():
         done[number] = _from_model(units[number], work[key], rules[number], options)
     if isinstance(glossary := (stream_options or {}).get("glossary"), Glossary):
         done = {number: _with_terms(one, units[number], glossary, options) for number, one in done.items()}
     translations = [_as_translation(done[number]) if number in done else None for number in range(len(units))]
-    report = FileReport(document.format, len(units), [done[number] for number in chosen])
+    report = FileReport(document.format, len(units), [done[number] for number in chosen], choices)
     return FileTranslation(document.fill(translations), report)
 
 
@@ -263,6 +287,37 @@ def _run(
         if isinstance(warning, MarkupWarning):
             continue  # its problems are there already
         jobs[warning.number - 1].warnings.append(warning.message)
+
+
+def _make_consistent(
+    translator: Translator, work: dict[_Key, _Work], config: DecodingConfig | None, stream_options: StreamOptions
+) -> list[TermReport]:
+    """Translate texts again whose words for terms are not those of most texts; a text that still has them stays."""
+    glossary = stream_options.get("glossary")
+    if not isinstance(glossary, Glossary) or stream_options.get("glossary_mode") == "annotated":
+        return []
+    keys = list(work)
+    choices = choose_words(glossary, [_plain_pair(key, work[key]) for key in keys])
+    places = {place for choice in choices for place in choice.others}
+    again = {key: _Work(work[key].paragraphs) for place, key in enumerate(keys) if place in places}
+    if again:
+        chosen: StreamOptions = {**stream_options, "glossary": with_choices(glossary, choices)}
+        _run(translator, again, config, chosen, lambda results, _: results)
+    tried = work | again
+    rest = choose_words(glossary, [_plain_pair(key, tried[key]) for key in keys], given=choices)
+    left = {one.terms: set(one.others) for one in rest}
+    failed = {keys[place] for one in rest for place in one.others}  # words of other terms, or of the text itself
+    work |= {key: one for key, one in again.items() if key not in failed}
+    return [
+        TermReport(one.source, one.forms, one.texts, len({*one.others} - left[one.terms]), len(left[one.terms]))
+        for one in choices
+    ]
+
+
+def _plain_pair(key: _Key, work: _Work) -> tuple[str, str]:
+    """Return a text and its translation, without tags."""
+    markup, source, *_ = key
+    return (source, work.translation) if markup is None else (_TAG.sub("", source), _TAG.sub("", work.translation))
 
 
 def _from_model(unit: Unit, work: _Work, rules: PlaceholderRules | None, options: FileOptions) -> SegmentReport:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman import load
 from dragoman.data.documents.recognize import open_document
 from dragoman.data.documents.translation_memory import TranslationMemory
 from dragoman.data.terminology.glossary import Glossary
@@ -130,6 +131,26 @@ def test_terms_are_counted_and_missing_ones_marked(model: Translator) -> None:
     assert "not translated as in the glossary: two" in segments["two dogs"].warnings
     assert found.report.counts["terms"] == 1 + 1 + 2 + 1
     assert found.report.counts["missing_terms"] == sum(len(one.missing_terms) for one in segments.values())
+
+
+def test_a_term_has_one_word_in_a_file() -> None:
+    trained = load(Path(__file__).parents[2] / "golden" / "run-1", Translator)
+    texts = ["the small cat sleeps in the house", "a cat", "two cats play", "the cat plays", "the cat"]
+    po = "\n".join(f'msgid "{one}"\nmsgstr ""\n' for one in texts)
+    document = open_document(po.encode(), name="de.po", target_language="de")
+    options = {**PLAIN, "glossary": Glossary.from_pairs({"cat": "Haus|hund"})}
+    free, found = (
+        translate_file(trained, document, FileOptions(consistent_terms=one), stream_options=options).report
+        for one in (False, True)
+    )
+    assert free.term_choices == []
+    [choice] = found.term_choices
+    assert (choice.source, choice.forms, choice.texts, choice.inconsistent) == ("cat", ("Haus",), 5, 0)
+    words = [[word for word in ("Haus", "Hund") if word in one.translation] for one in found.segments]
+    assert words == [["Haus"]] * 5
+    assert choice.changed == sum("Hund" in one.translation for one in free.segments) > 0
+    assert found.to_dict()["term_choices"][0]["changed"] == choice.changed
+    assert found.counts["inconsistent_terms"] == 0
 
 
 def test_placeholders_and_messages_of_files_stay_whole(model: Translator) -> None:
