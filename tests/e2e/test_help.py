@@ -121,7 +121,7 @@ def test_interrupted_command_ends_with_the_code_of_the_signal(number, tmp_path):
         process.stdin.write("a\n" * 200_000)  # more than a pipe holds, so `write` returns when the command reads
         process.stdin.flush()
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (128 + number, "", "")
 
 

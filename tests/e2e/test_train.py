@@ -475,7 +475,7 @@ def test_concurrent_training_in_one_folder_is_refused(folder):
             process.kill()
 
 
-def wait_for(path: Path, seconds: float = 60) -> None:
+def wait_for(path: Path, seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while not path.exists():
         assert time.monotonic() < end, f"{path} does not appear"

@@ -117,10 +117,10 @@ def test_the_largest_header_is_refused_in_seconds(tmp_path):
     path = tmp_path / "a.safetensors"
     path.write_bytes(content_of(b"{" + b",".join(b'"%d":1' % n for n in range(700_000)) + b"}"))
     assert path.stat().st_size > 7 * 2**20
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(RunError, match="its header is no mapping of at most 50,000 tensors"):
         load_tensors(path)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @given(st.integers(0, 200), st.binary(max_size=6), st.integers(0, 6))

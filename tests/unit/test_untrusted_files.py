@@ -187,8 +187,8 @@ def test_changed_json_is_read_or_refused(tree, inserted, place):
 
 def test_values_are_shortened_in_no_time():
     assert shorten([1, "a"]) == "[1, 'a']"
-    start = time.perf_counter()
+    start = time.process_time()
     giant = [["x" * 10**7] * 10**6] * 10**6
     for value in (giant, {1: giant}, "y" * 10**8, 10**6000, {*range(10**5)}, b"z" * 10**8):
         assert len(shorten(value)) <= 60
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -103,8 +103,8 @@ def test_changed_yaml_is_read_or_refused(tree, data):
 
 
 def test_the_largest_file_is_read_in_seconds():
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(YamlError):
         parse_yaml("{" * 99 + "a: [" + "{a: 1}," * 100_000)
     assert len(parse_yaml("a: [" + "{a: 1}," * 6_000 + "]")["a"]) == 6_000
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

@@ -96,7 +96,7 @@ def test_documents_have_a_handle_and_a_status(server: RunningServer):
     jsonschema.validate(handle, HANDLE)
     path = f"/v2/document/{handle['document_id']}"
     key = {"document_key": handle["document_key"]}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while (status := server.post(path, key)[1]["status"]) != "done" and time.monotonic() < deadline:
         jsonschema.validate(server.post(path, key)[1], DOCUMENT)
     assert status == "done"

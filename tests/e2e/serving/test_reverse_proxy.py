@@ -182,7 +182,7 @@ def test_the_first_piece_of_a_stream_arrives_before_the_second_is_sent(build: Bu
             self.end_headers()
             if self.path == "/stream":
                 self.wfile.write(b"9\r\ndata: 1\n\n\r\n")
-                in_time.append(first_has_arrived.wait(timeout=10))
+                in_time.append(first_has_arrived.wait(timeout=60))
             self.wfile.write(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
 
         def log_message(self, *_: object) -> None: ...

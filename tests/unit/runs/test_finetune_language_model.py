@@ -61,6 +61,7 @@ def test_adapters_change_their_matrices_only(initial: RunFolder) -> None:
     assert dragoman.load(tuned.path, dragoman.Generator).generate("two", max_new_tokens=5, temperature=0).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [None, {"rank": 2}], ids=["all weights", "LoRA"])
 def test_lengthened_finetuning_equals_an_uninterrupted_one(initial: RunFolder, lora: dict[str, Any] | None) -> None:
     constant = {"schedule": {"kind": "constant", "warmup": 1}, "lora": lora}
