@@ -84,6 +84,7 @@ PROSE = (
     ),
     *(
         "10 %ige",
+        "~38% faster",
         "x < y and y > z",
         "<3",
         "<- ->",
@@ -126,7 +127,26 @@ def test_markup_hides_tags_and_their_attributes() -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["<a b ", "`", "{", "%", "a.", "x@", "{a:{b}", "/a", "\\", "http://", "{{a", "<a b='", "%(", "http://a)))))"],
+    [
+        "<a b ",
+        "`",
+        "{",
+        "%",
+        "a.",
+        "x@",
+        "{a:{b}",
+        "/a",
+        "\\",
+        "http://",
+        "{{a",
+        "<a b='",
+        "%(",
+        "http://a)))))",
+        "Ctrl+",
+        ":a",
+        "a_",
+        "{a,choice,",
+    ],
 )
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     # Quadratic time would be minutes for these texts, and the test runner ends them.
