@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from dragoman.decoding import DecodingConfig
 from dragoman.inference import Constraint, Translator
 from dragoman.runs import load as runs_load
 from tests.fake_models import PrefixModel
+from tests.untrained_runs import finished_run
 
 LINES = ["two dogs", "", "a cat", "dogs and a cat"]
 
@@ -175,6 +177,15 @@ def test_a_glossary_gives_terms(translator, source, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:.*does not meet:dragoman.inference.TranslationWarning")
+def test_malformed_markup_warns_on_standard_error(tmp_path):
+    texts = "The dog\n<p>The dog<p>the sea\n<b>The</i> dog\n"
+    command = [sys.executable, "-m", "dragoman", "translate", finished_run(tmp_path / "run").path, "--markup", "html"]
+    done = subprocess.run(command, input=texts, capture_output=True, text=True, check=True)
+    assert [line.count("<p>") for line in done.stdout.splitlines()] == [0, 2, 0]
+    assert "line 3: places of tags are guesses: </i> ends no element; <b> has no end tag" in done.stderr
+    assert "line 2: places" not in done.stderr
+
+
 def test_placeholders_are_kept_on_request(translator, tmp_path, capsys):
     texts = ["two dogs play with %s .", "{name} : a cat sits"]
     file = tmp_path / "messages.txt"

@@ -101,6 +101,18 @@ def test_aligned_copies_of_words_get_the_tags_of_their_words(fragment: str) -> N
 
 
 @examples(100)
+@given(st.data(), st.sampled_from(["CtrlAltN", "H2O", "unbelievable", "größer"]), st.lists(WORDS, max_size=4))
+def test_tags_in_a_copied_word_cut_its_copy(data: st.DataObject, word: str, others: Sequence[str]) -> None:
+    begin, end = sorted(data.draw(st.lists(st.integers(0, len(word)), min_size=2, max_size=2, unique=True)))
+    marked = f"{word[:begin]}<b>{word[begin:end]}</b>{word[end:]}"
+    place = data.draw(st.integers(0, len(others)))
+    translation = " ".join([*others[:place], word, *others[place:]])
+    parsed = parse_inline(f"before {marked} after", XML)
+    content = parsed.place(translation, data.draw(alignments(parsed.text, translation))).content
+    assert marked in content.split(" ")
+
+
+@examples(100)
 @given(st.text(alphabet="<>/abi=\"' &;!-?x\n", max_size=60), st.sampled_from(["xml", "html"]))
 def test_any_text_is_split_and_parsed_without_loss(content: str, markup: str) -> None:
     rules = MarkupRules(markup="xml" if markup == "xml" else "html")
