@@ -23,7 +23,7 @@ from dragoman.data.documents.texts.subtitles import Subtitles
 from dragoman.errors import DataError
 
 RESULTS = Path(__file__).with_name("results.json")
-FORMATS = frozenset(["html", "markdown", "text", "srt", "vtt", "docx", "pptx", "xlsx", "odt", "odp", "epub"])
+FORMATS = frozenset(["html", "markdown", "text", "srt", "vtt", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub"])
 LIBREOFFICE = frozenset(["docx", "odt"])
 """Formats whose text LibreOffice writes as plain text."""
 _FIXED = re.compile(r'<g [^<>]*translate="no">.*?</g>|<[^<>]*>|&\w+;')

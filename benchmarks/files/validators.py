@@ -85,7 +85,7 @@ VALIDATORS: dict[str, Callable[[bytes, str], bool]] = {
     "po": is_valid_po,
     "xliff": is_valid_xliff,
     "epub": is_valid_book,
-    **dict.fromkeys(("docx", "pptx", "xlsx", "odt", "odp"), is_converted),
+    **dict.fromkeys(("docx", "pptx", "xlsx", "odt", "odp", "ods"), is_converted),
 }
 
 

@@ -294,10 +294,13 @@ _ODF = st.lists(_ODF_INLINE.map("<text:p>{}</text:p>".format), max_size=4).map("
 
 
 @examples(200)
-@given(_ODF, st.sampled_from(["text", "presentation"]))
+@given(_ODF, st.sampled_from(["text", "presentation", "spreadsheet"]))
 def test_open_documents_come_back(body: str, kind: str) -> None:
+    if kind == "spreadsheet":
+        cell = f'<table:table-cell office:value-type="string">{body}</table:table-cell>'
+        body = f"<table:table><table:table-row>{cell}</table:table-row></table:table>"
     content = open_document_file(body, kind=kind)
-    filled = check(content, "a.odt" if kind == "text" else "a.odp")
+    filled = check(content, {"text": "a.odt", "presentation": "a.odp", "spreadsheet": "a.ods"}[kind])
     with zipfile.ZipFile(io.BytesIO(filled)) as archive:
         assert archive.infolist()[0].compress_type == zipfile.ZIP_STORED
     assert words(filled, "content.xml", "}p") == sorted(word.upper() for word in words(content, "content.xml", "}p"))
@@ -324,6 +327,11 @@ SAMPLES = {
     "a.pptx": pptx("<a:p><a:r><a:t>Hello</a:t></a:r></a:p>"),
     "a.xlsx": xlsx("<si><t>Hello</t></si><si><r><rPr><b/></rPr><t>big</t></r><r><t> world</t></r></si>"),
     "a.odt": open_document_file("<text:p>Hello <text:span>big</text:span></text:p>"),
+    "a.ods": open_document_file(
+        '<table:table><table:table-row><table:table-cell office:value-type="string"><text:p>Hello</text:p>'
+        "</table:table-cell></table:table-row></table:table>",
+        kind="spreadsheet",
+    ),
     "a.epub": epub("<p>Hello</p>", labels=("One",)),
     "a.srt": b"1\n00:00:01,000 --> 00:00:02,000\nHello\n",
     "a.vtt": b"WEBVTT\n\n00:01.000 --> 00:02.000\nHello\n",

@@ -29,7 +29,7 @@ from dragoman.errors import DataError, describe_unreadable, shorten
 DocumentFormat = Literal[
     "po", "xliff", "tmx", "tbx", "android", "strings", "stringsdict", "xcstrings", "resx", "ts", "properties",
     "json", "yaml", "csv",
-    "html", "text", "srt", "vtt", "docx", "pptx", "xlsx", "odt", "odp", "epub", "markdown",
+    "html", "text", "srt", "vtt", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub", "markdown",
 ]  # fmt: skip
 """Formats of documents."""
 
@@ -56,6 +56,7 @@ ENDINGS: dict[str, DocumentFormat] = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xltx"), "xlsx"),
     **dict.fromkeys((".odt", ".ott"), "odt"),
     **dict.fromkeys((".odp", ".otp"), "odp"),
+    **dict.fromkeys((".ods", ".ots"), "ods"),
     ".epub": "epub",
     **dict.fromkeys((".md", ".markdown"), "markdown"),
 }
@@ -86,6 +87,7 @@ _OPENERS: dict[DocumentFormat, _Open] = {
     "xlsx": lambda content, name, *_: Workbook(content, name=name),
     "odt": lambda content, name, *_: OpenDocument(content, format="odt", name=name),
     "odp": lambda content, name, *_: OpenDocument(content, format="odp", name=name),
+    "ods": lambda content, name, *_: OpenDocument(content, format="ods", name=name),
     "markdown": lambda content, name, *_: Markdown(content, name=name),
     "epub": lambda content, name, _, target: Book(content, name=name, target_language=target),
 }

@@ -244,3 +244,20 @@ def test_control_characters_of_cells_have_escapes() -> None:
     content = xlsx("<si><t>Data _x001B_[32m</t></si>")
     assert sources(content, "a.xlsx") == ["Data \x1b[32m"]
     assert "<t>Daten _x001B_[32m</t>" in fill(content, "a.xlsx", "xl/sharedStrings.xml", "Daten \x1b[32m")
+
+
+def test_cells_of_an_opendocument_spreadsheet_are_units() -> None:
+    string = '<table:table-cell office:value-type="string"'
+    computed = f"{string} table:formula='of:=IF([.A1]=&quot;Yes&quot;;1;2)'><text:p>Result</text:p></table:table-cell>"
+    cells = (
+        f"{string}><text:p>One <text:span>two</text:span></text:p><text:p>three</text:p></table:table-cell>{computed}"
+    )
+    number = '<table:table-cell office:value-type="float" office:value="5"><text:p>five</text:p></table:table-cell>'
+    note = "<office:annotation><text:p>Comment</text:p></office:annotation>"
+    yes = f"{string}>{note}<text:p>Yes</text:p></table:table-cell>"
+    row = f"<table:table-row>{cells}{computed}{number}{yes}</table:table-row>"
+    body = f'<table:table table:name="Sheet">{row}</table:table>'
+    content = open_document_file(body, kind="spreadsheet")
+    assert sources(content, "a.ods") == ['One <g id="1">two</g>', "three"]
+    filled = fill(content, "a.ods", "content.xml", None, "drei")
+    assert filled == member(content, "content.xml").replace(">three<", ">drei<")

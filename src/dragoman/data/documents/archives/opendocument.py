@@ -1,8 +1,9 @@
-"""ODT and ODP: the paragraphs of the content, and of headers and footers.
+"""ODT, ODP and ODS: the paragraphs of the content, and of headers and footers; of sheets, the cells with texts.
 
 Source: OASIS Open Document Format for Office Applications 1.3, part 3, chapters 5 to 7 (text content).
 """
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, final
@@ -22,18 +23,26 @@ from dragoman.data.documents.inline_units import WHITE, Piece, split_pieces, tex
 from dragoman.data.documents.span_document import InlineSpan, SpanText
 from dragoman.errors import DataError
 
-Format = Literal["odt", "odp"]
+Format = Literal["odt", "odp", "ods"]
 _TEXT: Final = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 _OFFICE: Final = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
-_PARTS: Final = {"odt": ("content.xml", "styles.xml"), "odp": ("content.xml",)}
+_TABLE: Final = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+_PARTS: Final = {"odt": ("content.xml", "styles.xml"), "odp": ("content.xml",), "ods": ("content.xml",)}
 """Members with text: the styles of a text document have its headers and footers, those of slides only hints."""
 _MANIFEST: Final = "META-INF/manifest.xml"
+_FORMULA = re.compile(r"""\s(?:[\w-]+:)?(?:formula|condition|expression)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_LITERAL = re.compile(r'"((?:[^"]|"")*)"')
+_TEXT_CELL = re.compile(r"""\s(?:[\w-]+:)?value-type\s*=\s*["']string["']""")
+_COMPUTED = re.compile(r"\s(?:[\w-]+:)?(?:formula|string-value)\s*=")
 _SPACES = re.compile(f"[{WHITE}]+")
 
 
 @final
 class OpenDocument:
-    """ODT or ODP file with its paragraphs as units."""
+    """ODT, ODP or ODS file with its paragraphs as units.
+
+    Of a spreadsheet, formulas, numbers and texts with which formulas and rules compare stay as they are.
+    """
 
     def __init__(self, content: bytes, *, format: Format, name: str = "") -> None:  # noqa: A002
         """Raise DataError if the archive or its text is damaged."""
@@ -47,7 +56,8 @@ class OpenDocument:
         for path in _PARTS[format]:
             if path in self._archive.names:
                 text = decode_xml(self._archive.read(path), f"{name}: {path}")
-                self._parts[path] = SpanText(text, [*_spans(text)])
+                spans = _cell_spans(text) if format == "ods" else _spans(text)
+                self._parts[path] = SpanText(text, [*spans])
 
     @property
     def units(self) -> Sequence[Unit]:
@@ -63,20 +73,41 @@ def _spans(text: str) -> Iterator[InlineSpan]:
     found = prefixes(text)
     if _TEXT not in found:
         return
-    t, office = found[_TEXT], found.get(_OFFICE, "office:")
-    names = _Names(t, office)
-    skipped = frozenset([f"{t}tracked-changes", f"{office}annotation"])
-    for outer in find_elements(text, names.paragraphs | skipped):
-        stack = [outer] if outer.name in names.paragraphs else []
-        while stack:
-            paragraph = stack.pop()
-            pieces: list[Piece] = []
-            for one in _pieces(text, paragraph, names):
-                if isinstance(one, Piece):
-                    pieces.append(one)
-                else:
-                    stack.append(one)
-            yield from (InlineSpan(unit, escape_xml) for unit in split_pieces(pieces))
+    names = _Names(found[_TEXT], found.get(_OFFICE, "office:"))
+    for outer in find_elements(text, names.paragraphs | names.skipped):
+        if outer.name in names.paragraphs:
+            yield from _paragraph_spans(text, [outer], names)
+
+
+def _cell_spans(text: str) -> Iterator[InlineSpan]:
+    """Yield the paragraphs of the cells of a spreadsheet that are texts, and of the text boxes on it."""
+    found = prefixes(text)
+    if _TEXT not in found or _TABLE not in found:
+        return
+    names = _Names(found[_TEXT], found.get(_OFFICE, "office:"))
+    formulas = (html.unescape(one[1] or one[2] or "") for one in _FORMULA.finditer(text))
+    fixed = {literal.replace('""', '"').strip() for one in formulas for literal in _LITERAL.findall(one)}
+    cell = f"{found[_TABLE]}table-cell"
+    for outer in find_elements(text, names.paragraphs | names.skipped | {cell}):
+        tag = text[outer.start : outer.inner_start]
+        is_text = outer.name != cell or (_TEXT_CELL.search(tag) is not None and not _COMPUTED.search(tag))
+        paragraphs = [outer] if outer.name in names.paragraphs else [*_nested(outer, names)] if is_text else []
+        for span in _paragraph_spans(text, paragraphs[::-1], names):
+            if span.unit.source.strip() not in fixed:
+                yield span
+
+
+def _paragraph_spans(text: str, stack: list[Element], names: "_Names") -> Iterator[InlineSpan]:
+    """Yield the units of paragraphs, of which the last one is the first, and of those inside of them."""
+    while stack:
+        paragraph = stack.pop()
+        pieces: list[Piece] = []
+        for one in _pieces(text, paragraph, names):
+            if isinstance(one, Piece):
+                pieces.append(one)
+            else:
+                stack.append(one)
+        yield from (InlineSpan(unit, escape_xml) for unit in split_pieces(pieces))
 
 
 @final
@@ -89,6 +120,8 @@ class _Names:
         self.breaks = frozenset([f"{t}line-break", f"{t}tab"])
         self.hidden = frozenset([f"{office}annotation", f"{t}tracked-changes", f"{t}ruby"])
         """Elements whose paragraphs are not translated: comments of reviewers."""
+        self.skipped = frozenset([f"{t}tracked-changes", f"{office}annotation"])
+        """Elements around paragraphs that are not translated either."""
 
 
 def _pieces(text: str, parent: Element, names: _Names) -> Iterator[Piece | Element]:
