@@ -65,7 +65,8 @@ def best_choices(
                 found.append((rank, tie, banks[after], token == EOS, firsts[parent] + index))
     enough = _enough(automaton, others, totals, ends=sum([is_end for _, _, _, is_end, _ in found]))
     for parent, after_others, special in others:
-        left, last = enough if len(set(after_others)) == 1 else len(tokens[parent]), inf
+        inside, hyphen, boundary = after_others
+        left, last = enough if inside == hyphen == boundary else len(tokens[parent]), inf
         for place, token, total in zip(count(firsts[parent]), tokens[parent], totals[parent], strict=False):
             if total == -inf or (left <= 0 and total < last):
                 break
@@ -91,7 +92,7 @@ def _enough(
     rich = {
         int(automaton.banks[after[0]])
         for parent, after, special in others
-        if len(set(after)) == 1 and after[0] != FORBIDDEN
+        if after[0] == after[1] == after[2] != FORBIDDEN
         if totals[parent][-1] > -inf and 2 * (len(totals[parent]) - len(special)) > beam + ends
     }
     return beam if len(rich) < 2 else -(-(beam + ends) // len(rich))
