@@ -24,7 +24,7 @@ from dragoman.inference.control.term_places import SourceTerm, TermPlace, Transl
 from dragoman.inference.control.text_constraints import Constraint
 from dragoman.inference.scheduler import Request
 from dragoman.inference.text_segmentation import Segment
-from dragoman.models.special_symbols import EOS
+from dragoman.models.special_symbols import EOS, UNK
 
 LOCAL_BEAM: Final = 8
 """Beam of the search for a term and the word before it."""
@@ -208,7 +208,8 @@ class TermPlacer:
         later = find_forms(place.after, [term.forms for term in terms])
         needed = dict.fromkeys([Constraint(place.forms), *(Constraint(forms) for one in later for forms in one.terms)])
         constraints = [*job.terms.others, *needed]
-        if _is_replaced_once(job.text, place.words, terms):
+        can_write = UNK not in self._tokenizer.target.encode(place.words)
+        if can_write and _is_replaced_once(job.text, place.words, terms):
             constraints.append(Constraint(place.words, kind="forbidden"))
         return self._build(job.terms.segment, forced, constraints)
 
@@ -221,6 +222,9 @@ class TermPlacer:
         if not found.finished or not text.startswith(job.begun) or not is_whole_word:
             text = job.begun + job.place.after
             [tokens] = self._direction.encode_targets(self._tokenizer.target, [text])
+            if UNK in tokens:  # a part of a word that the vocabulary has as a whole only
+                job.done = len(job.text)
+                return
             found = replace(found, tokens=tuple(tokens), finished=True)
         job.hypothesis, job.text, job.done = found, text, len(job.begun)
 

@@ -171,9 +171,10 @@ class Translator:
         say which formats number their placeholders, mark accelerators, and need all plural categories.
 
         `glossary` gives terms and their translations: a `Glossary`, a mapping of source to target phrases, or a list
-        with one or none for each text. With the `glossary_mode` "hard", the default, they are constraints on the
-        segments that have the terms; with "soft" they are preferred, and with "annotated" the model reads them in its
-        source, and must have been trained so (`data.augmentation.terminology`).
+        with one or none for each text. With the `glossary_mode` "hard", the default, a segment whose translation lacks
+        terms is translated again with constraints on them, and an unlikely term replaces the words that its source is
+        aligned to; with "soft" terms are preferred, and with "annotated" the model reads them in its source, and must
+        have been trained so (`data.augmentation.terminology`).
 
         `markup` is "xml" or "html", or `MarkupRules`, or a list with one or None for each text. Tags of the texts are
         then not translated, and stand in the translations around the words that the cross-attention aligns:
