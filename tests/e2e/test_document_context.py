@@ -4,11 +4,13 @@ import json
 import warnings
 from pathlib import Path
 
+import deepl
 import pytest
 
 import dragoman as package
 from dragoman.errors import ConfigError
 from tests.document_corpora import PRONOUNS, write_documents
+from tests.running_server import running_server
 from tests.small_runs import dragoman, small_options
 
 pytestmark = pytest.mark.slow
@@ -127,6 +129,14 @@ def test_constraints_and_prefixes_are_those_of_the_sentence(run):
         assert translator.translate(text, context=context, target_prefix="es").text.startswith("es ")
         right, wrong = translator.score([text] * 2, ["er ist klein .", "sie ist klein ."], context=context)
         assert right.log_prob > wrong.log_prob + 1
+
+
+def test_server_reads_the_context_of_clients_of_deepl(run, corpus):
+    with running_server(corpus, f"en-de={run.name}") as server:
+        client = deepl.DeepLClient("any", server_url=server.url)
+        for context, expected in (("The sun shines. the dog is here .", "er"), ("the cat is here .", "sie")):
+            options = {"source_lang": "EN", "target_lang": "DE", "context": context}
+            assert client.translate_text("it is small .", **options).text == f"{expected} ist klein ."
 
 
 def test_prepared_corpus_has_context(corpus):
