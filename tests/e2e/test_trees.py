@@ -11,7 +11,10 @@ from dragoman.cli import main
 from tests.small_runs import small_options, write_corpus
 from tests.trees import conllu, random_tree
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::dragoman.inference.translation_result.TranslationWarning"),
+]
 
 MODEL = ("--set", "model.positions.kind=tree", "--set", "model.positions.max_distance=3")
 FILES = ("--source", "train.en", "--target", "train.de")

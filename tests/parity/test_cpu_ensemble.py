@@ -18,7 +18,7 @@ from tests.untrained_runs import finished_run, write_pairs
 
 pytest.importorskip("dragoman_cpu", reason="the CPU library is not installed")
 # What random networks write often reaches its limit, which these tests are not about.
-pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.translation_result.TranslationWarning")
 
 
 @pytest.fixture

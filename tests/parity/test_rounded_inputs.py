@@ -57,7 +57,9 @@ def test_rounded_inputs_equal_the_cpu_library(tmp_path, model, compute):
     assert rounded < as_stored / 20
 
 
-@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # an untrained model has no end
+@pytest.mark.filterwarnings(
+    "ignore::dragoman.inference.translation_result.TranslationWarning"
+)  # an untrained model has no end
 @pytest.mark.parametrize("compute", ["int8", "int8_int16", "bfloat16"])
 def test_explanations_of_exports_match_the_cpu_library(tmp_path, compute):
     path, (text, target) = exported(tmp_path, {}, compute), PAIRS[0]

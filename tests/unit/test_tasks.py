@@ -179,7 +179,7 @@ def test_costs_of_a_run(place, tmp_path, name):
     assert estimate_training(folder.read_config(), network, data, device=CPU, threads=1) > 0
 
 
-@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it is hardly trained
+@pytest.mark.filterwarnings("ignore::dragoman.inference.translation_result.TranslationWarning")  # it is hardly trained
 def test_load_returns_the_object_of_the_task(place):
     loaded = {name: dragoman.load(place / name, device="cpu") for name in NAMES}
     kinds = {"translation": Translator, "language_modeling": Generator, "pairs": Generator, "masked_lm": Embedder}

@@ -142,7 +142,7 @@ def test_best_candidate_is_selected(place):
     assert chosen["candidates"][chosen["selected"]]["bleu"] == best
 
 
-@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it is hardly trained
+@pytest.mark.filterwarnings("ignore::dragoman.inference.translation_result.TranslationWarning")  # it is hardly trained
 def test_trained_run_is_loaded_and_translates(place):
     translator = dragoman.load(place / "run", device="cpu")
     texts = ["two dogs", "", "a man sleeps ."]

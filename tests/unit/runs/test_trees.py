@@ -163,7 +163,7 @@ def test_every_text_has_its_tree(place, tmp_path, dropout):
         assert tuple(heads[: len(tree) + 1]) == (0, *tree)
 
 
-@pytest.mark.filterwarnings("ignore::dragoman.inference.translator.TranslationWarning")  # it is hardly trained
+@pytest.mark.filterwarnings("ignore::dragoman.inference.translation_result.TranslationWarning")  # it is hardly trained
 def test_run_with_trees_is_trained_scored_and_loaded(place, tmp_path):
     folder, experiment, data = prepare_run(tmp_path / "run", settings_of(place))
     outcome = train_and_score(experiment, folder, data, device=CPU, callbacks=[], interrupted=lambda: False)
