@@ -119,6 +119,10 @@ def test_sentence_punctuation_is_no_part_of_url() -> None:
     assert [one.text for one in find_placeholders(text)] == ["https://x.org/a_(b)", "www.y.org"]
 
 
+def test_quotation_marks_surround_options() -> None:
+    assert [one.text for one in find_placeholders("“-v” and ‘-x’ or «-y»")] == ["-v", "-x", "-y"]
+
+
 def test_markup_hides_tags_and_their_attributes() -> None:
     text = '<a href="{x}">%s</a> &amp; {y}'
     assert [one.text for one in find_placeholders(text, markup=True)] == ["%s", "{y}"]
