@@ -28,11 +28,10 @@ from dragoman.models.special_symbols import EOS, UNK
 
 LOCAL_BEAM: Final = 8
 """Beam of the search for a term and the word before it."""
-MIN_LOG_PROB: Final = -10.0
+MIN_LOG_PROB: Final = -5.0
 """Log-probability of a token, natural logarithm, below which a term is likely to stand in a wrong place.
 
-Of searches that met two or three unlikely terms, every one with a misplaced term had a token below -11. Of those that
-met random terms of Multi30k, 3 % had one below -10.
+On the validation set of Multi30k, chrF with random terms is 66.6 to 66.7 from -4 to -8, 66.5 at -10 and 66.4 at -3.
 """
 MAX_ROUNDS: Final = 12
 """Terms that are put into a segment one after the other."""
@@ -206,7 +205,7 @@ class TermPlacer:
         place, terms = job.place, job.terms.terms
         [forced] = self._direction.encode_targets(self._tokenizer.target, [job.begun])
         later = find_forms(place.after, [term.forms for term in terms])
-        needed = dict.fromkeys([Constraint(place.forms), *(Constraint(forms) for one in later for forms in one.terms)])
+        needed = dict.fromkeys(Constraint(forms) for one in later for forms in one.terms)
         constraints = [*job.terms.others, *needed]
         can_write = UNK not in self._tokenizer.target.encode(place.words)
         if can_write and _is_replaced_once(job.text, place.words, terms):

@@ -93,7 +93,8 @@ def _search(requests: Sequence[Request], results: list[list[Hypothesis]]) -> Sea
         yield from next(iter(placed.values()))[0].placer.place(list(placed.values()), found)
         for place, one in zip(placed, found, strict=True):
             if placed[place][0].is_met(one) and _passes(requests[place], [one]):
-                results[place] = [one]
+                others = [other for other in results[place] if other.tokens != one.tokens]
+                results[place] = [one, *others][: len(results[place])]
 
 
 def _run_again(places: Sequence[int], requests: list[Request], results: list[list[Hypothesis]]) -> Searches:
@@ -224,7 +225,7 @@ class RequestBuilder:
             whole = self._starts.build(start.forced, text.constraints(segment.text)[:MAX_CONSTRAINTS], line=line)
             return self._constrained(segment, whole)
 
-        can_place = control.mode == "hard" and self.config.n_best == 1 and segment.heads is None
+        can_place = control.mode == "hard" and segment.heads is None
         return SegmentTerms(
             check.constraints,
             check.constraints if control.mode == "hard" else start.constraints,

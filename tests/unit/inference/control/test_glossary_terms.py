@@ -226,6 +226,15 @@ def test_a_term_alone_begins_with_a_capital_as_its_source_does(trained: Translat
     assert GlossaryControl(exact, "hard", trained.tokenizer).translation("Cat") == "hund"
 
 
+def test_the_best_of_several_translations_has_unlikely_terms_in_their_places(trained: Translator) -> None:
+    texts = ["the small cat sleeps in the house", "two dogs play in the house"]
+    glossary = {"house": "Mann", "cat": "Hund"}
+    several = trained.translate(texts, glossary=glossary, n_best=3, beam_size=5)
+    best = trained.translate(texts, glossary=glossary, beam_size=5)
+    assert [one.text for one in several] == [one.text for one in best]
+    assert all(len({one.text for one in row}) == len(row) == 3 for row in several)
+
+
 def test_terms_alone_are_translated_among_other_texts(trained: Translator) -> None:
     texts = ["the small cat sleeps in the house", "cat", "two dogs play", "house"]
     options: Any = {"glossary": {"cat": "Hund", "house": "Mann"}, "n_best": 3, "beam_size": 4}
