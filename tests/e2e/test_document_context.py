@@ -131,12 +131,15 @@ def test_constraints_and_prefixes_are_those_of_the_sentence(run):
         assert right.log_prob > wrong.log_prob + 1
 
 
-def test_server_reads_the_context_of_clients_of_deepl(run, corpus):
+def test_server_reads_the_context_of_clients(run, corpus):
     with running_server(corpus, f"en-de={run.name}") as server:
         client = deepl.DeepLClient("any", server_url=server.url)
         for context, expected in (("The sun shines. the dog is here .", "er"), ("the cat is here .", "sie")):
             options = {"source_lang": "EN", "target_lang": "DE", "context": context}
             assert client.translate_text("it is small .", **options).text == f"{expected} ist klein ."
+            body = {"texts": "it is small .", "source": "en", "target": "de", "context": context}
+            _, answer = server.post("/api/translate", body)
+            assert answer["results"][0]["translations"][0]["text"] == f"{expected} ist klein ."
 
 
 def test_prepared_corpus_has_context(corpus):

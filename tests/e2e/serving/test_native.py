@@ -197,6 +197,7 @@ def test_streamed_completions_are_the_whole_ones(server: RunningServer):
         ("translate", {"texts": "<b>a</b>", **PAIR, "format": "html", "target_prefix": "x"}, 400, "target_prefix"),
         ("translate", {"texts": "<b>a</b>", **PAIR, "format": "html", "constraints": ["x"]}, 400, "constraints"),
         ("translate", {"texts": "a", **PAIR, "constraints": [{"forms": "x", "bonus": 1.0}]}, 400, "constraints"),
+        ("translate", {"texts": "a", **PAIR, "context": "x"}, 400, "context"),
         ("classify", {"texts": "a", "model": "en-de"}, 400, "model"),
         ("classify", {"texts": "a", "model": "nothing"}, 404, "model"),
         ("score", {"texts": "a", "source": "en"}, 400, "sources"),

@@ -87,6 +87,7 @@ class TranslateBody(DecodingBody):
     format: TextFormat = "text"
     ignore_tags: list[str] = Field(default=[], description="elements of markup whose text is not translated")
     split_sentences: bool = Field(default=True, description="whether each sentence is translated by itself")
+    context: str = Field(default="", description="text before each text; needs a model with document context")
     target_prefix: str | None = Field(default=None, description="what each translation begins with")
     constraints: list[str | ConstraintBody] = Field(
         default=[], description="words that each translation must have, or may not have"
@@ -188,6 +189,7 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> d
         split_sentences=body.split_sentences,
         n_best=body.n_best,
         options=_with_wide_beam(body.decoding(), body.n_best),
+        context=body.context,
         target_prefix=body.target_prefix,
         constraints=_constraints(body.constraints),
         model=body.model,
