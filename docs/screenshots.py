@@ -1,8 +1,10 @@
 """Write the pictures of the web page of `dragoman serve` in `docs/images`.
 
     python docs/screenshots.py http://127.0.0.1:8000
+    python docs/screenshots.py http://127.0.0.1:8000 --only serve-glossary-light
 
-The server needs a translator from English to German, a language model and a classifier. Playwright drives Chromium.
+The server needs translators from English to German and to Portuguese, a language model and a classifier. Playwright
+drives Chromium.
 """
 
 import argparse
@@ -15,6 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
 SOURCE = "two dogs are playing in the snow . a man in a red shirt is climbing a wall ."
+MESSAGE = "The house is big and the car is red. Please enter at most {max} characters."
+TERMS = "house = residência|residências\ncar = viatura\n"
 PROMPT = "The lighthouse keeper lit the lamp every evening because"
 QUESTION = "Who was the first president of the United States ?"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1100, "height": 640}}
@@ -34,6 +38,16 @@ def translate(page: Page) -> None:
     page.locator("#translation [role=button]", has_text="klettert").click()
     page.wait_for_selector(".popover li")
     page.wait_for_selector(".attended b")
+
+
+def glossary(page: Page) -> None:
+    """Translate a text with a glossary and a placeholder."""
+    choose_languages(page, "translate", target="pt")
+    page.fill("#source", MESSAGE)
+    page.locator("#glossary-details summary").click()
+    page.fill("#glossary", TERMS)
+    page.locator("#translation .term", has_text="residência").wait_for()
+    page.wait_for_load_state("networkidle")
 
 
 def beam(page: Page) -> None:
@@ -61,21 +75,22 @@ def classify(page: Page) -> None:
     page.wait_for_selector("#labels dt")
 
 
-def choose_languages(page: Page, tab: str) -> None:
-    """Choose English to German."""
+def choose_languages(page: Page, tab: str, *, target: str = "de") -> None:
+    """Choose English and the target language."""
     page.select_option(f"#{tab}-languages [aria-label='Source language']", "en")
-    page.select_option(f"#{tab}-languages [aria-label='Target language']", "de")
+    page.select_option(f"#{tab}-languages [aria-label='Target language']", target)
 
 
-PICTURES: dict[str, tuple[Callable[[Page], None], dict[str, Any], Scheme]] = {
-    "serve-light": (translate, DESKTOP, "light"),
-    "serve-dark": (translate, DESKTOP, "dark"),
-    "serve-beam-light": (beam, DESKTOP, "light"),
-    "serve-complete-dark": (complete, DESKTOP, "dark"),
-    "serve-phone-light": (translate, PHONE, "light"),
-    "serve-phone-dark": (classify, PHONE, "dark"),
+PICTURES: dict[str, tuple[Callable[[Page], None], str, dict[str, Any], Scheme]] = {
+    "serve-light": (translate, "translate", DESKTOP, "light"),
+    "serve-dark": (translate, "translate", DESKTOP, "dark"),
+    "serve-glossary-light": (glossary, "translate", DESKTOP, "light"),
+    "serve-beam-light": (beam, "beam", DESKTOP, "light"),
+    "serve-complete-dark": (complete, "complete", DESKTOP, "dark"),
+    "serve-phone-light": (translate, "translate", PHONE, "light"),
+    "serve-phone-dark": (classify, "classify", PHONE, "dark"),
 }
-"""What each picture shows, in which window and which colors."""
+"""What each picture shows, on which tab, in which window and which colors."""
 
 
 @contextmanager
@@ -94,11 +109,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="address of the server")
     parser.add_argument("--chromium", default="/usr/bin/chromium", help="path of the browser")
+    parser.add_argument("--only", choices=PICTURES, help="write this picture only")
     given = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=given.chromium, args=["--no-sandbox"])
-        for name, (show, window, scheme) in PICTURES.items():
-            with opened(browser, f"{given.url}/#{show.__name__}", {**window, "color_scheme": scheme}) as page:
+        for name, (show, tab, window, scheme) in PICTURES.items():
+            if given.only not in (None, name):
+                continue
+            with opened(browser, f"{given.url}/#{tab}", {**window, "color_scheme": scheme}) as page:
                 show(page)
                 page.wait_for_timeout(300)
                 page.screenshot(path=IMAGES / f"{name}.png")
