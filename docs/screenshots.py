@@ -90,7 +90,7 @@ PICTURES: dict[str, tuple[Callable[[Page], None], str, dict[str, Any], Scheme]] 
     "serve-phone-light": (translate, "translate", PHONE, "light"),
     "serve-phone-dark": (classify, "classify", PHONE, "dark"),
 }
-"""What each picture shows, on which tab, in which window and which colors."""
+"""By picture: the function that prepares the page, its tab, the window and the colors."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the verse before a verse says about pronouns: contrastive scores, translations, BLEU and chrF.
+"""Pronouns and the verse before a verse: contrastive scores, translations, BLEU and chrF.
 
 usage: python -m benchmarks.context.context TEST.tsv --alone RUN --context RUN
 

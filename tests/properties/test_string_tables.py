@@ -136,7 +136,7 @@ def _read_android(content: bytes) -> list[str]:
 
 
 def _without_wide_spaces(text: str) -> str:
-    """Return a text with spaces in place of those that the toolkit, and not Android, takes as line breaks."""
+    """Return a text with spaces in place of the ones that the toolkit, and not Android, takes as line breaks."""
     return re.sub(r"[^\S \n\t]+", " ", text)
 
 

@@ -52,7 +52,7 @@ class ContextConfig(Config):
 @final
 @dataclass(frozen=True, slots=True)
 class ContextForm:
-    """How a model reads the sentences before a sentence."""
+    """Form in which a model reads the sentences before a sentence."""
 
     symbols: tuple[str, ...]
     """Symbol after the last sentence of the context, after the sentence before it, and so on."""

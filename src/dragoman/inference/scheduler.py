@@ -63,7 +63,7 @@ class Request:
     guard: "Guard | None" = None
     """Check of the outputs, which the caller makes, and the request that it makes where they fail."""
     terms: "SegmentTerms | None" = None
-    """Terms that the outputs should have, which the caller puts into those that lack them."""
+    """Terms that the outputs should have, which the caller puts into outputs that lack them."""
 
     @property
     def beam_size(self) -> int:

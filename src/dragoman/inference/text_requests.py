@@ -213,7 +213,7 @@ class RequestBuilder:
         return replace(request, guard=Guard(is_met, self._constrained(segment, guarded)), terms=terms)
 
     def _terms(self, text: PreparedText, segment: Segment, start: OutputStart, line: int) -> SegmentTerms | None:
-        """Return the terms of a segment, and the searches that write those that its output lacks."""
+        """Return the terms of a segment, and the searches that write terms that its output lacks."""
         control = None if text.glossary is None else text.glossary.control
         if control is None or not (wanted := control.required(segment.text)):
             return None

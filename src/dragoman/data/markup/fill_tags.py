@@ -84,7 +84,7 @@ class Filler:
     def _is_joined(self, one: _Piece, other: _Piece) -> bool:
         """Return whether no white space stands between a word and a visible element, whatever the source has there.
 
-        Elements join closing marks, and marks that they joined in the source. Those that joined one word in the source
+        Elements join closing marks, and marks that they joined in the source. Marks that joined one word in the source
         do not divide what the translation writes together.
         """
         if other.atoms is not None:

@@ -1,4 +1,4 @@
-"""Clusters of placeholders: those that touch each other, with what belongs to them, and what is left outside."""
+"""Clusters of placeholders that touch each other, with what belongs to them, and what is left outside."""
 
 import re
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def cluster_placeholders(text: str, found: Sequence[Placeholder], *, markup: boo
 
 
 def _join_elements(clusters: Sequence[Cluster]) -> list[Cluster]:
-    """Return the clusters, with those that are all that an element has joined with its tags: `<ph>%s</ph>`."""
+    """Return the clusters; a cluster that is all that an element has is joined with its tags: `<ph>%s</ph>`."""
     joined: list[Cluster] = []
     for one in clusters:
         joined.append(one)
@@ -83,7 +83,7 @@ def _name_of_tag(text: str) -> str | None:
 
 
 def _join_touching(text: str, clusters: Sequence[Cluster], *, tags: bool) -> list[Cluster]:
-    """Return the clusters, with those that stay together joined: tags, or what is no tag."""
+    """Return the clusters; clusters that stay together are joined: tags, or what is no tag."""
     joined: list[Cluster] = []
     for one in clusters:
         last = joined[-1] if joined else None

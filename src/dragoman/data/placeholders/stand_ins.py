@@ -79,8 +79,8 @@ def protect_placeholders(
     """Return a text with stand-ins in place of its placeholders, by default those of `find_placeholders`.
 
     Stand-ins that the text contains are left out. Where there are too few, the last one stands for all the rest of the
-    text from its first placeholder on to its last. With `numbering`, those that get their values by their order may
-    change places, and are numbered then. With `whole_start`, nothing precedes what is translated.
+    text from its first placeholder on to its last. With `numbering`, placeholders that get their values by their
+    order may change places, and are numbered then. With `whole_start`, nothing precedes what is translated.
     """
     found = find_placeholders(text, markup=markup) if placeholders is None else placeholders
     clusters = cluster_placeholders(text, found, markup=markup)

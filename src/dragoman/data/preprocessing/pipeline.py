@@ -192,7 +192,7 @@ def cache_key_fields(settings: DataConfig) -> Tree:
 
 
 def _without_defaults(tree: Any) -> Any:
-    """Return settings without those that older versions lack where they are not given, so that their texts are used."""
+    """Return settings without the ones that older versions lack, where they are not given; their texts are used."""
     if isinstance(tree, list):
         return list(map(_without_defaults, tree))
     if not isinstance(tree, dict):

@@ -68,7 +68,7 @@ def with_choices(glossary: Glossary, choices: Sequence[TermChoice]) -> Glossary:
 
 
 def group_forms(forms: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the forms of each word: those that share their stems with its first form."""
+    """Return the forms of each word, which share their stems with its first form."""
     words: list[list[str]] = []
     for form in dict.fromkeys(forms):
         own = next((word for word in words if shares_stems(word[0].split(), form.split())), None)

@@ -17,7 +17,7 @@ PhraseKind = Literal["required", "once", "forbidden", "preferred"]
 MAX_PHRASES = 62
 """Phrases of an output: each is a bit of an integer of 64 bits."""
 INSIDE, HYPHEN, BOUNDARY = 0, 1, 2
-"""What a token means for the word before it: it continues the word, joins another one to it, or the word is over."""
+"""Effect of a token on the word before it: it continues the word, joins another one to it, or the word is over."""
 START = 0
 """State before the first token."""
 FORBIDDEN = -1

@@ -1,4 +1,4 @@
-"""Translated files and the validators of their formats: those that are not installed are skipped with a message."""
+"""Translated files and the validators of their formats; a validator that is not installed is skipped with a message."""
 
 import plistlib
 import re

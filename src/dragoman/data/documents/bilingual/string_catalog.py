@@ -79,7 +79,7 @@ class _String:
     key: str
     table: JsonTable
     value: dict[str, Any]
-    """What Python reads in `table`."""
+    """Values that Python reads in `table`."""
     source_language: str
     target_language: str
     line: int
@@ -192,7 +192,7 @@ def _leaves(localization: object, path: Path = ()) -> dict[Path, dict[str, Any]]
 def _paths(
     sources: Mapping[Path, Mapping[str, Any]], targets: Mapping[Path, Mapping[str, Any]], language: str
 ) -> list[Path]:
-    """Return the paths of the texts in the target language: those that it has, or else those of the source.
+    """Return the paths of the texts in the target language: the ones that it has, or else the ones of the source.
 
     Each group of plural forms has all categories of the language.
     """

@@ -41,7 +41,7 @@ _SPEAKER = re.compile(r"(?:[-–—‐]|>>+)\s*")
 _UNSPACED = r"\u3040-\u30ff\u3400-\u9fff"
 _WITHOUT_SPACE = re.compile(rf"[{_UNSPACED}\u3001-\u3003\u3008-\u3011\uff01-\uff1f]")
 _NOT_FIRST = re.compile(rf"{_SPEAKER.pattern}|[,;:.!?…)\]»”’、。〉》」』】！），：；？]")
-"""What a cue or a line does not begin with: a dash, by which readers tell speakers, and marks that belong to a word."""
+"""Marks that no cue or line begins with: a dash, by which readers tell speakers, and marks that belong to a word."""
 _CLOSING = r"</[^<>\r\n]{0,80}>"
 _OPENING = rf"(?!</)(?:{_TAG.pattern.replace('?P<name>', '?:')})"
 _WORD = rf"(?!{_CLOSING})(?:[{_UNSPACED}]|[^\s<{{{_UNSPACED}]+|[<{{])"
