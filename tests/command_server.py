@@ -2,7 +2,7 @@
 
 A fork is a process with its own arguments, environment, folder and streams, and saves the two seconds in which a new
 interpreter imports PyTorch. `python -m tests.command_server` reads requests from standard input and answers with exit
-codes on standard output, both as JSON, one a line.
+codes on standard output, both as JSON, one on each line.
 """
 
 import atexit

@@ -8,7 +8,6 @@ validator does not accept as it is counts as refused, and is not filled. At most
 """
 
 import argparse
-import re
 import shutil
 import subprocess
 import tempfile
@@ -21,8 +20,8 @@ from lxml import etree
 from benchmarks.collect_runs import update_results
 from dragoman.data.documents.document import UnitTranslation
 from dragoman.data.documents.recognize import open_document, recognize_document
-from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.errors import DataError
+from tests.reversed_words import reverse_words
 
 RESULTS = Path(__file__).with_name("results.json")
 SCHEMAS = Path("/usr/share/php/Symfony/Component/Translation/Resources/schemas")
@@ -34,18 +33,6 @@ class LocalSchemas(etree.Resolver):
 
     def resolve(self, url: str, _: str | None, context: object) -> object:
         return self.resolve_filename(str(SCHEMAS / url.rpartition("/")[2]), context)
-
-
-def reverse_words(text: str, markup: str | None) -> str:
-    """Return a text with the letters of each word in reverse order, and with its tags and placeholders."""
-    fixed = [found.span() for found in re.finditer(r"<[^<>]*>|&\w+;", text) if markup is not None]
-    fixed += [(one.start, one.end) for one in find_placeholders(text, markup=markup is not None)]
-    written, place = "", 0
-    for start, end in [*sorted(fixed), (len(text), len(text))]:
-        if start >= place:
-            written += re.sub(r"[^\W\d_]+", lambda word: word[0][::-1], text[place:start]) + text[start:end]
-            place = end
-    return written
 
 
 def is_valid_po(content: bytes, _: str) -> bool:

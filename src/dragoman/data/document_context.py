@@ -25,6 +25,7 @@ from dragoman.data.tokenizers.reserved_symbols import (
     is_context_symbol,
     remove_reserved_symbols,
 )
+from dragoman.errors import ConfigError
 
 _ALL_SYMBOLS = SOURCE_CONTEXT_SYMBOLS + TARGET_CONTEXT_SYMBOLS
 _SYMBOL = re.compile(f" ?[{''.join(_ALL_SYMBOLS)}] ?")
@@ -67,6 +68,16 @@ class ContextForm:
             if known:
                 return cls(tuple(known), target)
         return None
+
+    @classmethod
+    def require(cls, tokenizer: Tokenizer) -> "ContextForm":
+        """Return the form that a vocabulary has symbols for. Raises ConfigError if its model reads single sentences."""
+        form = cls.of(tokenizer)
+        if form is None:
+            raise ConfigError(
+                "context: this model reads single sentences. Leave context out, or train a model with data.context."
+            )
+        return form
 
     def join(self, context: Sequence[str], text: str) -> str:
         """Return a text after the last sentences of its context, as many as the model reads."""

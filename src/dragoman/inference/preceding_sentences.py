@@ -34,7 +34,7 @@ class PrecedingSentences:
 
         Raises ConfigError if the model reads single sentences, TypeError on another context.
         """
-        self.form = None if given is None else _require_form(tokenizer)
+        self.form = None if given is None else ContextForm.require(tokenizer)
         self._tokenizer = tokenizer.source
         self._direction = direction
         self._max_length = max_length
@@ -121,17 +121,8 @@ def _term_words(match: re.Match[str]) -> str:
     return words
 
 
-def _require_form(tokenizer: Tokenizer) -> ContextForm:
-    form = ContextForm.of(tokenizer)
-    if form is None:
-        raise ConfigError(
-            "context: this model reads single sentences. Leave context out, or train a model with data.context."
-        )
-    return form
-
-
 def _read_context(given: Sequence[str] | Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]] | None]:
-    """Return the sentences before all texts, or those before each of them."""
+    """Return the sentences before all texts, or the sentences before each of them."""
     if isinstance(given, str):
         raise ConfigError(
             f"context = {given!r:.60}: is one text. Give 'previous', a list of the sentences before the texts, or such "

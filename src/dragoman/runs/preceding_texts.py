@@ -26,15 +26,11 @@ def preceding_texts(
     context is asked for that the model does not read, or that is not of the document.
     """
     asked = options.get("context", "previous" if document.format in RUNNING_TEXT else None)
-    form = ContextForm.of(tokenizer)
     if asked not in (None, "previous"):
         raise ConfigError("context: the texts of a file have those before them as context. Give 'previous' or None.")
-    if asked is None or (form is None and "context" not in options):
+    if asked is None or ("context" not in options and ContextForm.of(tokenizer) is None):
         return None
-    if form is None:
-        raise ConfigError(
-            "context: this model reads single sentences. Leave context out, or train a model with data.context."
-        )
+    form = ContextForm.require(tokenizer)
     texts = [_plain_text(unit) for unit in document.units]
     found: list[tuple[str, ...]] = []
     before: tuple[str, ...] = ()

@@ -1,7 +1,6 @@
 """Translated files and the validators of their formats; a validator that is not installed is skipped with a message."""
 
 import plistlib
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -12,8 +11,8 @@ from lxml import etree
 
 from dragoman.data.documents.document import UnitTranslation
 from dragoman.data.documents.recognize import open_document
-from dragoman.data.placeholders.recognition import find_placeholders
 from tests import office_samples
+from tests.reversed_words import reverse_words
 from tests.unit.data.documents.samples import SAMPLES
 from tests.unit.data.documents.test_po import PO
 
@@ -21,18 +20,6 @@ SCHEMAS = Path("/usr/share/php/Symfony/Component/Translation/Resources/schemas")
 """Schemas of XLIFF in the Debian package php-symfony-translation."""
 EPUBCHECK = Path("/usr/share/java/epubcheck.jar")
 JAVA, MSGFMT, SOFFICE = (shutil.which(name) for name in ("java", "msgfmt", "soffice"))
-
-
-def reverse_words(text: str, markup: str | None) -> str:
-    """Return a translation: each word in reverse, with the same tags and placeholders."""
-    fixed = [(found.start(), found.end()) for found in re.finditer(r"<[^<>]*>|&\w+;", text) if markup is not None]
-    fixed += [(one.start, one.end) for one in find_placeholders(text, markup=markup is not None)]
-    written, place = "", 0
-    for start, end in [*sorted(fixed), (len(text), len(text))]:
-        if start >= place:
-            written += re.sub(r"[^\W\d_]+", lambda word: word[0][::-1], text[place:start]) + text[start:end]
-            place = end
-    return written
 
 
 def translated(content: bytes, name: str, *, needs_review: Sequence[bool] = (False, True)) -> bytes:
