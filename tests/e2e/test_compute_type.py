@@ -156,13 +156,6 @@ def test_split_keeps_white_space_between_sentences(run, tmp_path):
     assert "--language has no effect without --split. Leave it out." in german.stderr
 
 
-def test_missing_splitter_names_its_extra(run, tmp_path):
-    program = "import sys; sys.modules['sentencex'] = None\n" + PROGRAM
-    answer = process("-c", program, "translate", run, "--split", "sentences", cwd=tmp_path, text=DOCUMENT)
-    assert answer.returncode == 2
-    assert "install it with: pip install 'dragoman[sentences]'" in answer.stderr
-
-
 def test_shortlist_is_learned_at_export_and_used_on_demand(run, tmp_path):
     (tmp_path / "train.en").write_text("two dogs play .\n", encoding="utf-8")
     (tmp_path / "train.de").write_text("zwei Hunde spielen .\n", encoding="utf-8")

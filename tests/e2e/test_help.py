@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -59,6 +60,23 @@ def test_every_verb_has_help_with_its_summary():
         assert f"dragoman {verb}" in answer.stdout
         assert summary in " ".join(answer.stdout.replace("│", " ").split())
         assert "bool" not in answer.stdout
+
+
+def test_help_groups_the_commands():
+    answer = dragoman("--help").stdout
+    panels = re.findall(r"╭─ (.*?) ─+╮", answer)
+    assert panels == ["Options", "Use a model", "Train a model", "Evaluate and inspect", "Import and export"]
+
+
+def test_short_help_names_every_option():
+    short = dragoman("translate", "--help").stdout
+    whole = dragoman("translate", "--help-all", env={**os.environ, "COLUMNS": "250"}).stdout
+    assert len(short.splitlines()) <= 100 < len(dragoman("translate", "--help-all").stdout.splitlines())
+    described = re.findall(r"│ +(--[a-z][a-z-]+)", whole)
+    assert len(described) > 40
+    assert [name for name in described if name not in short] == []
+    assert "Hypotheses per sentence" in whole
+    assert "Hypotheses per" not in short
 
 
 def test_version_is_that_of_the_package():

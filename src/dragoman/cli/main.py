@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 import dragoman
 from dragoman.cli import messages
 from dragoman.cli.escaped_output import escape_standard_streams
+from dragoman.cli.short_help import describe_panels, fold_panels
 from dragoman.cli.signals import SIGNALED, exit_on_signals
 from dragoman.cli.usage_errors import USAGE_ERROR, describe_usage_error
 from dragoman.errors import ConfigError, DragomanError, StoppedError, TextError
@@ -32,35 +33,45 @@ BROKEN_PIPE: Final = SIGNALED + 13
 STREAM_ERRORS: Final = (errno.EBADF, errno.EISDIR, errno.EIO, errno.EAGAIN, errno.EFBIG, errno.EINVAL)
 """Errors of reading and writing that name no file, because the stream was opened by the caller of the command."""
 
-SUMMARIES: Final = {
-    "demo": "Train a small translator in minutes and show its translations.",
-    "plan": "Estimate the memory, time and cost of a training.",
-    "train": "Train a model, or continue a run.",
-    "translate": "Translate text, one segment per line.",
-    "generate": "Generate text from prompts with a language model.",
-    "classify": "Print the label of each text, or of each word, with its probability.",
-    "embed": "Write a vector for each text.",
-    "answer": "Answer questions with a part of the given text.",
-    "score": "Print the log-probability of given translations, or the perplexity of a text.",
-    "evaluate": "Score translations, or a run on a test set, against references.",
-    "calibrate": "Measure what the confidence of a translator is worth, on held-out pairs.",
-    "compare": "Compare systems with paired significance tests, or runs in one table.",
-    "analyse": "Analyze the errors of systems on a test set in an HTML report.",
-    "inspect": "Show attention, alignments and the beam for a text in an HTML report.",
-    "serve": "Answer requests over HTTP, as LibreTranslate, DeepL and OpenAI do.",
-    "bench": "Measure the decoding speed of a run on this machine.",
-    "info": "Describe a run: model, data, scores.",
-    "prune": "Remove the least important attention heads of a run.",
-    "import": "Read a model of another program and write it as a run.",
-    "pull": "Download a model from the Hugging Face Hub and write it as a run.",
-    "push": "Publish the model of a run on the Hugging Face Hub.",
-    "export": "Write the model of a run to a folder, also for another program.",
-    "distill": "Translate text with a teacher, as training data for a student.",
-    "backtranslate": "Translate monolingual target text back into the source language, as training data.",
-    "reproduce": "Train a recipe and compare its scores with the expected ones.",
-    "data": "Prepare corpora for training.",
+COMMAND_GROUPS: Final = {
+    "Use a model": {
+        "translate": "Translate text, one segment per line.",
+        "generate": "Generate text from prompts with a language model.",
+        "classify": "Print the label of each text, or of each word, with its probability.",
+        "embed": "Write a vector for each text.",
+        "answer": "Answer questions with a part of the given text.",
+        "score": "Print the log-probability of given translations, or the perplexity of a text.",
+        "serve": "Answer requests over HTTP, as LibreTranslate, DeepL and OpenAI do.",
+    },
+    "Train a model": {
+        "demo": "Train a small translator in minutes and show its translations.",
+        "train": "Train a model, or continue a run.",
+        "plan": "Estimate the memory, time and cost of a training.",
+        "data": "Prepare corpora for training.",
+        "distill": "Translate text with a teacher, as training data for a student.",
+        "backtranslate": "Translate monolingual target text back into the source language, as training data.",
+        "prune": "Remove the least important attention heads of a run.",
+        "reproduce": "Train a recipe and compare its scores with the expected ones.",
+    },
+    "Evaluate and inspect": {
+        "info": "Describe a run: model, data, scores.",
+        "evaluate": "Score translations, or a run on a test set, against references.",
+        "compare": "Compare systems with paired significance tests, or runs in one table.",
+        "analyse": "Analyze the errors of systems on a test set in an HTML report.",
+        "inspect": "Show attention, alignments and the beam for a text in an HTML report.",
+        "calibrate": "Measure what the confidence of a translator is worth, on held-out pairs.",
+        "bench": "Measure the decoding speed of a run on this machine.",
+    },
+    "Import and export": {
+        "import": "Read a model of another program and write it as a run.",
+        "pull": "Download a model from the Hugging Face Hub and write it as a run.",
+        "push": "Publish the model of a run on the Hugging Face Hub.",
+        "export": "Write the model of a run to a folder, also for another program.",
+    },
 }
-"""The verbs and the first line of the help of each, known without an import of the verb's module."""
+"""The commands as the help groups them, and the first line of the help of each, known without an import."""
+SUMMARIES: Final = {name: summary for group in COMMAND_GROUPS.values() for name, summary in group.items()}
+"""The commands and the first line of the help of each."""
 MODULES: Final = {"import": "import_model"}
 """Module and function of a verb that is a word of Python; those of all others have its name."""
 
@@ -93,6 +104,19 @@ class Command(_FlagsWithoutType, TyperCommand):
         parser.parse_args = parse_args
         return parser
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the options of most panels by name only, unless `--help-all` is given."""
+        panels = fold_panels(self.get_params(ctx), ctx)
+        folded = [option for options in panels.values() for option in options]
+        for option in folded:
+            option.hidden = True
+        self.epilog = describe_panels(panels, ctx.command_path) if panels else None
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            for option in folded:
+                option.hidden = False
+
 
 class CommandGroup(_FlagsWithoutType, TyperGroup):
     """Command with commands below it."""
@@ -110,8 +134,9 @@ def build_command(verb: str | None = None) -> typer.Typer:
     )
     app.callback()(_global_options)
     if verb is None:
-        for name, summary in SUMMARIES.items():
-            app.command(name, help=summary)(lambda: None)
+        for panel, summaries in COMMAND_GROUPS.items():
+            for name, summary in summaries.items():
+                app.command(name, help=summary, rich_help_panel=panel)(lambda: None)
         return app
     name = MODULES.get(verb, verb)
     function = getattr(import_module(f"dragoman.cli.{name}"), name)

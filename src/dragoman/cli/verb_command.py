@@ -21,6 +21,7 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from dragoman.cli import messages
 from dragoman.cli.options import flag
+from dragoman.cli.short_help import HELP_ALL, HelpAllFlag, has_many_options
 from dragoman.config_keys import alternatives
 from dragoman.errors import ConfigError, RunError
 
@@ -66,6 +67,8 @@ def complete_verb(verb: Callable[..., Outcome | None]) -> Callable[..., None]:
     shared = dict(EVERY_VERB)
     if "json_" not in own:
         shared["json_"] = JsonLinesFlag if "format_" in own else JsonFlag
+    if has_many_options(own.values()):
+        shared = {HELP_ALL: HelpAllFlag, **shared}
 
     @functools.wraps(verb)
     def command(**values: Any) -> None:

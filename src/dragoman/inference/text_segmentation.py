@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, final
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Direction, LanguageTokenizer
 from dragoman.data.tokenizers.prefixes import NO_DIRECTION
-from dragoman.errors import ConfigError, MissingExtraError, TextError, warn
+from dragoman.errors import ConfigError, TextError, warn
 from dragoman.inference.length_batches import warn_unknown
 from dragoman.inference.translation_result import TranslationWarning
 
@@ -319,8 +319,8 @@ def whole_text(text: str) -> Layout:
 def build_splitter(split: Split | None, language: str | None) -> Callable[[str], Layout]:
     """Return the function that splits texts; `language` is the code of their language.
 
-    Languages without rules of their own use those of English. Raises ConfigError on invalid options and on those
-    without effect, MissingExtraError where the splitter is not installed.
+    Languages without rules of their own use those of English. Raises ConfigError on invalid options and on options
+    without effect.
     """
     if split is None:
         if language is not None:
@@ -329,10 +329,8 @@ def build_splitter(split: Split | None, language: str | None) -> Callable[[str],
     if split != "sentences":
         raise ConfigError(f"split = {split} is unknown; the only choice is split = sentences")
     code = _language_code(DEFAULT_LANGUAGE if language is None else language)
-    try:
-        from sentencex import segment  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise MissingExtraError(feature="Splitting texts into sentences", extra="sentences") from error
+    from sentencex import segment  # type: ignore[import-untyped]  # most calls split nothing
+
     return partial(_split_sentences, split_line=partial(segment, code))
 
 

@@ -153,7 +153,7 @@ class Translator:
         default. A model with tree positions needs `source_features`, the dependency heads of each text: for each of
         its words, separated by white space, the number of its head, counted from 1, and 0 for a root. Raises
         ConfigError on invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid
-        source features, and MissingExtraError where the splitter is not installed.
+        source features.
 
         `source_language` and `target_language` are codes of a multilingual model. One without languages raises
         ConfigError, as does an unknown code; a direction that was not trained warns.
