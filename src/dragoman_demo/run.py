@@ -15,6 +15,7 @@ from dragoman.errors import RunError
 from dragoman.evaluation import Bleu, ExactMatch, Score, corpus_score
 from dragoman.inference.translator import Translator
 from dragoman.runs.config import merge_settings, parse_experiment
+from dragoman.runs.corpus_languages import language_of_file
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.config import Experiment
 from dragoman_demo.corpus import CorpusFiles, known_locale, split, write_corpus
@@ -94,9 +95,10 @@ def write_demo_corpus(folder: RunFolder, *, source_locale: str, target_locale: s
 def demo_experiment(files: CorpusFiles, assignments: Sequence[str] = ()) -> Experiment:
     """Return the experiment of the demo on a corpus, with `KEY=VALUE` assignments applied."""
     corpora = {name: getattr(files, name).model_dump(mode="json") for name in ("train", "valid", "test")}
+    languages = {f"{side}_language": language_of_file(getattr(files.train, side)) for side in ("source", "target")}
     over = override({}, assignments)
     with name_origins({"": {}, "--set ": over}):
-        return parse_experiment(merge_settings(merge(DEMO_SETTINGS, {"data": corpora}), over))
+        return parse_experiment(merge_settings(merge(DEMO_SETTINGS, {"data": corpora, **languages}), over))
 
 
 def has_target_locale(folder: RunFolder, target_locale: str) -> bool:

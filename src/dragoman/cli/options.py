@@ -253,6 +253,20 @@ PRESET_HELP = (
 )
 """Written out, because the verbs that show it import no presets."""
 _TRAINING: Mapping[str, tuple[str, Any]] = {
+    "source_language": (
+        "source_language",
+        Annotated[
+            str | None,
+            typer.Option("--source-language", "--from", help="Language code of the source, which the run records."),
+        ],
+    ),
+    "target_language": (
+        "target_language",
+        Annotated[
+            str | None,
+            typer.Option("--target-language", "--to", help="Language code of the target, which the run records."),
+        ],
+    ),
     "preset": (
         "preset",
         Annotated[str | None, typer.Option(parser=str.lower, help=PRESET_HELP)],

@@ -22,7 +22,9 @@ from dragoman.decoding.config import DecodingConfig
 UseRay = Annotated[bool, typer.Option("--ray", help="Translate with Ray, here or on the cluster at RAY_ADDRESS.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Workers of --ray. Default: one per core.")]
 Scores = Annotated[bool, typer.Option("--scores", help="Print score and log-probability before each translation.")]
-Language = Annotated[str | None, typer.Option(help="Language code of the source, for --split.", show_default="en")]
+Language = Annotated[
+    str | None, typer.Option(help="Language code for --split.", show_default="that of the run, else en")
+]
 ShortlistFlag = Annotated[bool, typer.Option("--shortlist", help="Allow only words of the model's lexical shortlist.")]
 
 

@@ -316,8 +316,10 @@ def whole_text(text: str) -> Layout:
     return Layout((text,), ("", ""))
 
 
-def build_splitter(split: Split | None, language: str | None) -> Callable[[str], Layout]:
-    """Return the function that splits texts; `language` is the code of their language.
+def build_splitter(
+    split: Split | None, language: str | None, *, default: str = DEFAULT_LANGUAGE
+) -> Callable[[str], Layout]:
+    """Return the function that splits texts; `language` is the code of their language, if another than `default`.
 
     Languages without rules of their own use those of English. Raises ConfigError on invalid options and on options
     without effect.
@@ -328,7 +330,7 @@ def build_splitter(split: Split | None, language: str | None) -> Callable[[str],
         return whole_text
     if split != "sentences":
         raise ConfigError(f"split = {split} is unknown; the only choice is split = sentences")
-    code = _language_code(DEFAULT_LANGUAGE if language is None else language)
+    code = _language_code(default if language is None else language)
     from sentencex import segment  # type: ignore[import-untyped]  # most calls split nothing
 
     return partial(_split_sentences, split_line=partial(segment, code))

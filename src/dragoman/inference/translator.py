@@ -40,9 +40,7 @@ from dragoman.inference.preceding_sentences import TextContext, join_sources
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_requests import RequestBuilder, SearchRounds, TextRequests
-from dragoman.inference.text_segmentation import (
-    build_splitter,
-)
+from dragoman.inference.text_segmentation import DEFAULT_LANGUAGE, build_splitter
 from dragoman.inference.translation_options import DecodingOptions, LanguageOptions, StreamOptions, TranslationOptions
 from dragoman.inference.translation_result import Translation, TranslationResult
 from dragoman.models.alignment_head import AlignmentHead
@@ -105,6 +103,8 @@ class Translator:
         self.config = config
         self.quality_profile: QualityProfile | None = None
         """Calibration of the confidence, and statistics by which translations are checked; None where unknown."""
+        self.source_language = DEFAULT_LANGUAGE
+        """Code of the language by whose rules texts are split into sentences, unless `language` names another."""
         self.alignment_head: AlignmentHead | None = None
         """Cross-attention by which tags are placed; None for `AlignmentHead.default`."""
         self.backend = as_backend(model, tokenizer=tokenizer, device=device)
@@ -149,9 +149,9 @@ class Translator:
         texts are parts of a longer list; messages use it.
 
         With `split="sentences"` a text of any length is translated sentence by sentence, and the white space between
-        sentences is kept, blank lines and indentation included; `language` is the code of its language, "en" by
-        default. A model with tree positions needs `source_features`, the dependency heads of each text: for each of
-        its words, separated by white space, the number of its head, counted from 1, and 0 for a root. Raises
+        sentences is kept, blank lines and indentation included; `language` is the code of its language, by default
+        that of the model. A model with tree positions needs `source_features`, the dependency heads of each text: for
+        each of its words, separated by white space, the number of its head, counted from 1, and 0 for a root. Raises
         ConfigError on invalid options, DataError on a text longer than `MAX_LINE_LENGTH` and on missing or invalid
         source features.
 
@@ -307,7 +307,7 @@ class Translator:
             self.backend,
             chosen,
             direction=direction,
-            splitter=build_splitter(options.get("split"), options.get("language")),
+            splitter=build_splitter(options.get("split"), options.get("language"), default=self.source_language),
             max_segment_length=self.max_segment_length,
             aligner=PairAligner(self.backend, self.tokenizer, direction, self._runner.turn, head=self.alignment_head),
             context=options.get("context"),

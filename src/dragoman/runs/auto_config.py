@@ -19,6 +19,7 @@ from dragoman.profiling.measured_memory import available_bytes, format_bytes, re
 from dragoman.profiling.training_plan import RESERVE, Plan, build_plan, max_batch_tokens
 from dragoman.profiling.training_profile import Profile, ProfileRequest, run_profiler
 from dragoman.runs.config import parse_experiment
+from dragoman.runs.corpus_languages import propose_languages
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.presets import PRESETS
 from dragoman.tasks.config import (
@@ -32,6 +33,7 @@ from dragoman.tasks.config import (
     TranslationConfig,
 )
 from dragoman.tasks.task import cache_dir
+from dragoman.tasks.translation import MIN_CHANGED_TARGETS, changed_targets
 from dragoman.training.config import TrainingConfig
 
 E = TypeVar("E", bound=Experiment)
@@ -41,6 +43,8 @@ TARGET_STEPS = 5_000
 CPU_BATCH_TOKENS = 4096
 GPU_BATCH_TOKENS: Final = 32_768
 """Batch tokens that suit a GPU; Vaswani et al. (2017) used about 25,000."""
+SAMPLED_PAIRS: Final = 2_000
+"""Pairs at the start of a corpus that tell its number of tokens and its white space."""
 AUTO_SECONDS, PLAN_SECONDS = 1.0, 6.0
 """Time to spend on training steps, for `batch_tokens: auto` and for a plan."""
 PROFILER: Final = """
@@ -105,7 +109,19 @@ def auto_configure(
     experiment = apply_first_preset(tree)
     data = prepare_data(experiment.data, cache_dir(), seed=experiment.training.seed, report=report)
     split = Choice("data.valid_size", counted(len(data.valid), "pairs"), "no validation set was given")
-    return _apply_new(tree, experiment, translation_choices(tree, experiment, corpus_size(data), device), split)
+    choices = [*translation_choices(tree, experiment, corpus_size(data), device), *_text_choices(tree, data)]
+    return _apply_new(tree, experiment, choices, split)
+
+
+def _text_choices(tree: Tree, data: PreparedData) -> Iterator[Choice]:
+    """Yield the white space that the targets need, and the languages of a corpus that does not name any itself."""
+    targets = [target for _, (_, target) in zip(range(SAMPLED_PAIRS), data.train, strict=False)]
+    share = len(changed_targets(targets, whitespace="collapse")) / max(1, len(targets))
+    if share >= MIN_CHANGED_TARGETS and _is_valid(tree, tree.get("preset"), {"tokenizer": {"whitespace": "keep"}}):
+        reason = f"{100 * share:.0f} % of the targets have white space other than single spaces"
+        yield Choice("tokenizer.whitespace", "keep", reason)
+    if not any(is_set(tree, f"data.train.{side}_language") for side in ("source", "target")):
+        yield from (Choice(*proposal) for proposal in propose_languages(tree, data))
 
 
 def auto_configure_text(
@@ -250,10 +266,10 @@ def vocab_size_for(pairs: int) -> int:
 
 
 def corpus_size(data: PreparedData) -> CorpusSize:
-    """Count the training pairs, and estimate their tokens from the first 2,000."""
+    """Count the training pairs, and estimate their tokens from the first."""
     pairs = len(data.train)
-    words = sum(len(target.split()) for _, (_, target) in zip(range(2000), data.train, strict=False))
-    return CorpusSize(pairs, round(1.35 * words / min(pairs, 2000) + 1) * pairs)
+    words = sum(len(target.split()) for _, (_, target) in zip(range(SAMPLED_PAIRS), data.train, strict=False))
+    return CorpusSize(pairs, round(1.35 * words / min(pairs, SAMPLED_PAIRS) + 1) * pairs)
 
 
 def _sets_positions(preset: str | None) -> bool:

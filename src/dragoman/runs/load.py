@@ -24,9 +24,11 @@ from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
 from dragoman.inference.backends.int8_shift_backend import Int8ShiftBackend
 from dragoman.inference.backends.onnx_backend import OnnxBackend
 from dragoman.inference.length_batches import BATCH_TOKENS, check_positive
+from dragoman.inference.text_segmentation import DEFAULT_LANGUAGE
 from dragoman.inference.translator import Translator
 from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.weight_quantization import ComputeType, dequantize_weights, load_arrays
+from dragoman.runs.corpus_languages import recorded_languages
 from dragoman.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -146,6 +148,7 @@ def load(
     if isinstance(model, Translator) and not ensemble:
         model.quality_profile = folder.read_quality()
         model.alignment_head = _read_alignment_head(folder)
+        model.source_language = _source_language(folder)
     if not shortlist:
         return model
     if not isinstance(model, Translator):
@@ -170,6 +173,12 @@ def load_torch_model(
     experiment = folder.read_config()
     folder.check_finished()
     return tasks.build_task(experiment).load(folder, device=runs.choose_device(device), batch_tokens=batch_tokens)
+
+
+def _source_language(folder: RunFolder) -> str:
+    """Return the language that a run records for its sources, English by default."""
+    source, _ = recorded_languages(folder.read_raw_config())
+    return source or DEFAULT_LANGUAGE
 
 
 def _read_alignment_head(folder: RunFolder) -> AlignmentHead | None:
@@ -281,6 +290,7 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
     )
     restricted.quality_profile = translator.quality_profile
     restricted.alignment_head = translator.alignment_head
+    restricted.source_language = translator.source_language
     return restricted
 
 

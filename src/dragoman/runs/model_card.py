@@ -24,6 +24,7 @@ from dragoman.nn.cpu_training_ops import cpu_ops_instruction_set
 from dragoman.number_words import counted
 from dragoman.profiling.memory_and_time_estimate import build_meta_model, model_cost
 from dragoman.runs.compare import ModelSummary
+from dragoman.runs.corpus_languages import recorded_languages
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import LoadOptions, load
 from dragoman.runs.presets import matching_preset
@@ -142,7 +143,7 @@ def write_model_card(
     name = folder.path.resolve().name
     parts = [
         f"# {name}",
-        f"{'An' if task.noun[0] in 'aeiou' else 'A'} {task.noun} trained with dragoman.",
+        f"{'An' if task.noun[0] in 'aeiou' else 'A'} {task.noun} trained with dragoman.{_languages_sentence(folder)}",
         SCORES_HEADING,
         _score_table(result),
         *([f"Decoding: {decoding}."] if (decoding := result.decoding) else []),
@@ -160,6 +161,12 @@ def write_model_card(
         parts += ["## Sample", "\n".join(f"    {line}" for line in sample.split("\n"))]
     parts.append(usage_section(task, name))
     write_atomically(folder.model_card, "\n\n".join(parts) + "\n")
+
+
+def _languages_sentence(folder: RunFolder) -> str:
+    """Return the sentence that names the languages of a translator; empty where the run does not record them."""
+    source, target = recorded_languages(folder.read_raw_config())
+    return f" It translates from {source} to {target}." if source and target else ""
 
 
 def usage_section(task: TaskDescription, name: str) -> str:

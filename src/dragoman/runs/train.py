@@ -51,6 +51,8 @@ def train(
     valid_text: str | Path | None = None,
     prepared: str | Path | None = None,
     init_from: str | Path | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
     preset: PresetName | None = None,
     overrides: Mapping[str, Any] | None = None,
     data_dir: str | Path | None = None,
@@ -77,6 +79,8 @@ def train(
         text, valid_text: Texts of a language model, as plain text or JSON lines.
         prepared: Folder that `dragoman data prepare` wrote, in place of texts.
         init_from: Run that tokenizer and weights are taken from (fine-tuning).
+        source_language, target_language: Codes of the languages of a translator, such as `en`, which the run records;
+            by default those that the corpus tells.
         preset: Name of a model size, such as `tiny`.
         overrides: Further settings by dotted key, such as `{"model.d_model": 64}`.
         data_dir: Folder that corpus paths in `config` are relative to.
@@ -115,6 +119,7 @@ def train(
         config, files = split_corpus(None if config is None else Path(config), files)
         settings, where = read_settings(config, ()), f"{config}: " if config else ""
     given: Tree = {"preset": preset, "init_from": init_from and str(init_from), "training": training}
+    given |= {"source_language": source_language, "target_language": target_language}
     given = corpus_settings(files) | {key: value for key, value in given.items() if value}
     given = apply_overrides(given, overrides or {})
     with name_origins({where: settings, "": given}), reporter.status() as report:

@@ -14,6 +14,7 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.inference import Translator
 from dragoman.inference.concurrent_calls import EngineStatistics
 from dragoman.inference.control.placeholders import PlaceholderControl
+from dragoman.runs.corpus_languages import recorded_languages
 from dragoman.runs.folder import RunFolder
 from dragoman.serving.config import ModelConfig
 from dragoman.serving.http.errors import RequestError
@@ -257,7 +258,7 @@ def folder_state(path: Path) -> FolderState:
 def _language_pairs(config: ModelConfig, translator: Translator) -> tuple[frozenset[LanguagePair], Mapping[str, str]]:
     """Return the pairs of a translator, and its own codes by those of the pairs.
 
-    They are those of its configuration, of its tokenizer, or of its training files.
+    They are those of its configuration, of its tokenizer, or those that the run records.
     """
     prefixes = translator.tokenizer.prefixes
     given = config.source_language, config.target_language
@@ -266,22 +267,14 @@ def _language_pairs(config: ModelConfig, translator: Translator) -> tuple[frozen
         short = {own: code for code, own in own_codes.items()}
         directions = prefixes.directions or [(a, b) for a in short for b in short if a != b]
         return frozenset((short[a], short[b]) for a, b in directions), own_codes
-    source, target = (one or two for one, two in zip(given, _trained_pair(Path(config.path)), strict=True))
+    recorded = recorded_languages(RunFolder(Path(config.path)).read_raw_config())
+    source, target = (code or other for code, other in zip(given, recorded, strict=True))
     if source is None or target is None:
         raise ConfigError(
             f"{config.path}: does not say which languages it translates. Name them, as in: "
             f"dragoman serve en-de={config.path}"
         )
     return frozenset([(source, target)]), {}
-
-
-def _trained_pair(path: Path) -> tuple[str | None, str | None]:
-    """Return the languages that a run says its training data has; None where it does not say."""
-    data: Mapping[str, Any] = RunFolder(path).read_raw_config().get("data") or {}
-    train = data.get("train")
-    if not isinstance(train, dict):
-        return None, None
-    return train.get("source_language"), train.get("target_language")
 
 
 def _find(given: str, known: Iterable[str], name: str) -> str:

@@ -134,6 +134,10 @@ class TranslationConfig(Config):
     init_from: Path | None = None
     """Finished run of translation that tokenizer and weights are taken from (fine-tuning)."""
 
+    source_language: str | None = None
+    """ISO 639 code of the language of sources, such as en; recorded for the server and for sentence splitting."""
+    target_language: str | None = None
+    """ISO 639 code of the language of targets."""
     data: DataConfig
     extend_vocabulary: int = Field(default=0, ge=0, le=1_000_000)
     """Number of entries, trained on this corpus, that are appended to the vocabulary of `init_from`."""
@@ -152,6 +156,11 @@ class TranslationConfig(Config):
             raise ValueError(
                 "model.tie_embeddings = all needs a shared vocabulary. Set tokenizer.shared=true or "
                 "model.tie_embeddings=target."
+            )
+        if self.data.names_languages and (self.source_language or self.target_language):
+            raise ValueError(
+                "source_language and target_language are those of the whole run, and data names languages of its "
+                "corpora. Leave one of them out."
             )
         if self.decoding.n_best > 1:
             raise ValueError(

@@ -161,18 +161,24 @@ def _normalization_notes(pairs: ParallelData) -> Iterator[str]:
     tokenizer = pairs.tokenizer.target
     if not isinstance(tokenizer, SubwordTokenizer):
         return
-    targets = [" ".join(filter(None, target.split(" "))) for _, target in pairs.texts.valid]
-    faithful = TextNormalizer(normalization="none", casing="preserve", whitespace="keep")
+    targets = [target for _, target in pairs.texts.valid]
     for key, remedy in NORMALIZATION_REMEDIES.items():
         value = getattr(tokenizer.normalizer, key)
-        normalizer = replace(faithful, **{key: value})
-        changed = [target for target in targets if normalizer.normalize(target) != target]
+        changed = changed_targets(targets, **{key: value})
         if len(changed) >= MIN_CHANGED_TARGETS * len(targets):
             which = f" ({', '.join(_space_names(changed))})" if key == "whitespace" else ""
             yield (
                 f"tokenizer.{key} = {value} changes {len(changed):,} of {len(targets):,} validation targets{which}, so "
                 f"no translation can match them exactly: {remedy}"
             )
+
+
+def changed_targets(targets: Iterable[str], **normalization: Any) -> list[str]:
+    """Return the targets that a setting of a tokenizer changes; runs of plain spaces do not count."""
+    faithful = TextNormalizer(normalization="none", casing="preserve", whitespace="keep")
+    normalizer = replace(faithful, **normalization)
+    spaced = (" ".join(filter(None, target.split(" "))) for target in targets)
+    return [target for target in spaced if normalizer.normalize(target) != target]
 
 
 def _space_names(texts: Iterable[str]) -> list[str]:

@@ -165,3 +165,12 @@ def test_the_demo_is_served_where_no_model_is_named(tmp_path):
         assert [(one["code"], one["targets"]) for one in server.get("/languages")] == [("en", ["pt_BR"])]
         assert server.post("/translate", BODY | {"target": "pt-BR"})[0] == 200
         assert "serving runs/demo-en-pt_BR. Name others" in server.log.read_text()
+
+
+def test_run_with_any_name_is_served_in_its_recorded_languages(tmp_path):
+    finished_run(tmp_path / "mine", {"source_language": "pt", "target_language": "nl"})
+    finished_run(tmp_path / "older")
+    with running_server(tmp_path, "mine", "older") as server:
+        pairs = {one["code"]: one["targets"] for one in server.get("/languages")}
+        assert "nl" in pairs["pt"]
+        assert "de" in pairs["en"]

@@ -44,6 +44,8 @@ def test_small_corpus_gets_a_small_model(tree):
         "training.max_epochs",
         "training.patience",
         "training.schedule.warmup",
+        "source_language",
+        "target_language",
     }
     assert all(choice.reason and str(choice) for choice in choices)
     [length] = [choice for choice in choices if choice.key == "training.max_epochs"]
