@@ -1,6 +1,5 @@
 """Translations of a text: joined from the hypotheses of its segments, with the steps of its preparation undone."""
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -15,7 +14,13 @@ from dragoman.inference.control.inline_markup import align_ahead, markup_warning
 from dragoman.inference.quality_signals import ModelTexts
 from dragoman.inference.scheduler import Request
 from dragoman.inference.text_requests import TextRequests
-from dragoman.inference.translation_result import Translation, TranslationResult, TranslationWarning, join_translations
+from dragoman.inference.translation_result import (
+    Translation,
+    TranslationResult,
+    TranslationWarning,
+    join_blocks,
+    join_translations,
+)
 
 
 def join_segments(
@@ -25,35 +30,58 @@ def join_segments(
     config: DecodingConfig,
     target: LanguageTokenizer,
     quality_profile: QualityProfile | None,
-) -> list[Translation]:
-    """Return the translations of a text as the model wrote them, from the hypotheses of each of its segments."""
-    layout, sentences = line.segmented
-    segments = (segment.text for sentence in sentences for segment in sentence)
-    rows = zip(segments, line.requests, found, strict=True)
-    parts = iter(
-        [
-            _translations(target, text, _sentences(line, some, config, target), _constraints(request))
-            for text, request, some in rows
+) -> list[list[Translation]]:
+    """Return the translations of each block of a text as the model wrote them.
+
+    `found` are the hypotheses of each of its segments.
+    """
+    outputs = iter(found)
+    blocks = []
+    for block in line.blocks:
+        layout, sentences = block.segmented
+        segments = (segment.text for sentence in sentences for segment in sentence)
+        parts = iter(
+            [
+                _translations(target, text, _sentences(next(outputs), line, config, target), _constraints(request))
+                for text, request in zip(segments, block.requests, strict=True)
+            ]
+        )
+        joined = [
+            join_translations(
+                [next(parts) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
+            )
+            for segments in sentences
         ]
-    )
-    joined = [
-        join_translations([next(parts) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some)))
-        for segments in sentences
-    ]
-    whole = join_translations(joined, config, join_texts=layout.fill)
-    read = line.text.text
-    return [replace(one, model_texts=ModelTexts(read, one.text, quality_profile)) for one in whole]
+        whole = join_translations(joined, config, join_texts=layout.fill)
+        read = block.text.text
+        blocks.append([replace(one, model_texts=ModelTexts(read, one.text, quality_profile)) for one in whole])
+    return blocks
 
 
-def restore_texts(lines: Sequence[tuple[TextRequests, Sequence[Translation]]]) -> list[TranslationResult]:
+def restore_texts(
+    lines: Sequence[tuple[TextRequests, Sequence[Sequence[Translation]]]], config: DecodingConfig
+) -> list[TranslationResult]:
     """Undo the steps of texts in their translations, as `restore_text` does; their words are aligned together."""
-    align_ahead((line.text, translations) for line, translations in lines)
-    return list(itertools.starmap(restore_text, lines))
+    align_ahead(
+        (block.text, translations)
+        for line, blocks in lines
+        for block, translations in zip(line.blocks, blocks, strict=True)
+    )
+    return [restore_text(line, blocks, config) for line, blocks in lines]
 
 
-def restore_text(line: TextRequests, translations: Sequence[Translation]) -> TranslationResult:
-    """Undo the steps of a text in its translations, and warn about the best one: words it lacks, its length, tags."""
-    result = TranslationResult(map(line.text.restore, translations))
+def restore_text(
+    line: TextRequests, blocks: Sequence[Sequence[Translation]], config: DecodingConfig
+) -> TranslationResult:
+    """Undo the steps of a text in its translations, and warn about the best one: words it lacks, its length, tags.
+
+    `blocks` are the translations of each of its blocks.
+    """
+    restored = [
+        [block.text.restore(one) for one in translations]
+        for block, translations in zip(line.blocks, blocks, strict=True)
+    ]
+    result = TranslationResult(join_blocks(restored, line.around, config))
     best, remedy = result[0], "to allow longer ones, raise max_length or max_length_ratio"
     if best.unmet:
         message = f"the translation does not meet the constraints on {' and '.join(map(repr, best.unmet))}"
@@ -69,7 +97,7 @@ def restore_text(line: TextRequests, translations: Sequence[Translation]) -> Tra
 
 
 def _sentences(
-    line: TextRequests, found: Sequence[Hypothesis], config: DecodingConfig, target: LanguageTokenizer
+    found: Sequence[Hypothesis], line: TextRequests, config: DecodingConfig, target: LanguageTokenizer
 ) -> Sequence[Hypothesis]:
     """Return hypotheses without the translations of the sentences before, and each sentence once."""
     if not line.writes_context:

@@ -83,13 +83,15 @@ class PrecedingSentences:
                 return joined, ids
         return text, None
 
-    def add(self, text: str, segmented: SegmentedText) -> SegmentedText:
-        """Return the segments of a text, each with the sentences before it."""
+    def add(self, text: str, blocks: Sequence[SegmentedText]) -> Sequence[SegmentedText]:
+        """Return the segments of the blocks of a text, each with the sentences before it."""
         if self.form is None:
-            return segmented
+            return blocks
         self.enter(text)
-        sentences = [[self._with_context(segment) for segment in sentence] for sentence in segmented.sentences]
-        return segmented._replace(sentences=sentences)
+        return [
+            block._replace(sentences=[[self._with_context(one) for one in sentence] for sentence in block.sentences])
+            for block in blocks
+        ]
 
     def _with_context(self, segment: Segment) -> Segment:
         _, ids = self.join(segment.text)

@@ -45,6 +45,14 @@ class ModelTexts:
     profile: QualityProfile | None = None
     """Profile of the model, where it was calibrated."""
 
+    @classmethod
+    def join(cls, blocks: Sequence["ModelTexts | None"]) -> "ModelTexts | None":
+        """Return the texts of several blocks, one on each line; None where one is unknown."""
+        known = [one for one in blocks if one is not None]
+        if not known or len(known) < len(blocks):
+            return None
+        return cls("\n".join(one.source for one in known), "\n".join(one.output for one in known), known[0].profile)
+
 
 def quality_signals(texts: ModelTexts, hypothesis: Hypothesis, *, unmet: Sequence[str] = ()) -> QualitySignals:
     """Return the signals of a translation; `unmet` names the words of constraints that it does not meet."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Self, final
 
 from dragoman.data.document_context import count_context_tokens
 from dragoman.data.tokenizers import Direction, Tokenizer
@@ -12,7 +12,7 @@ from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_first
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features
-from dragoman.inference.control.output_starts import OutputStarts
+from dragoman.inference.control.output_starts import OutputStarts, check_one_segment
 from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.placeholders import PART_BREAK
 from dragoman.inference.control.prepare_texts import ControlOptions, prepare_texts
@@ -28,15 +28,32 @@ CONSTRAINED_BEAM = 5
 """Beam of a search with constraints where a beam of 1 is asked for, which cannot meet them."""
 
 
-class TextRequests(NamedTuple):
-    """Text, its number in messages, and the requests for its segments."""
+class BlockRequests(NamedTuple):
+    """Block of a text, and the requests for its segments."""
 
-    number: int
     text: PreparedText
     segmented: SegmentedText
     requests: list[Request]
+
+
+class TextRequests(NamedTuple):
+    """Text, its number in messages, and the requests for the segments of its blocks."""
+
+    number: int
+    around: tuple[str, ...]
+    """Markup before each block and after the last."""
+    blocks: list[BlockRequests]
     writes_context: bool = False
     """Whether outputs may begin with the translations of the sentences before."""
+
+    @property
+    def requests(self) -> list[Request]:
+        """The requests for the segments of all blocks."""
+        return [request for block in self.blocks for request in block.requests]
+
+    def with_request(self, request: Request) -> Self:
+        """Return the text with another request in place of its only one."""
+        return self._replace(blocks=[block._replace(requests=[request] * len(block.requests)) for block in self.blocks])
 
 
 def split_parts(text: str, splitter: Callable[[str], Layout]) -> Layout:
@@ -156,24 +173,34 @@ class RequestBuilder:
         heads = check_source_features(
             texts, source_features, first_line, needs_source_features=self._needs_source_features
         )
-        read = [one.text for one in prepared]
-        divides = control.get("placeholders") or control.get("markup")
-        has_parts = bool(divides) and any(PART_BREAK in text for text in read)
+        read = [[block.text for block in text.blocks] for text in prepared]
+        has_parts = bool(control.get("placeholders")) and any(
+            PART_BREAK in block for blocks in read for block in blocks
+        )
         splitter = partial(split_parts, splitter=self._splitter) if has_parts else self._splitter
         segmented = self._segmenter.segment(read, heads, first_line, splitter=splitter)
         for number, (text, alone) in enumerate(zip(prepared, segmented, strict=True), first_line):
-            line = self.context.add(text.original, alone)
-            if self.context.writes_context and text.prefix:
-                raise ConfigError(
-                    "target_prefix: outputs of this model begin with the translation of their context. Leave "
-                    "target_prefix or context out."
-                )
-            starts = self._starts.of_segments(text, line, line=number)
-            segments = [segment for sentence in line.sentences for segment in sentence]
-            requests = [
-                self._guarded(text, segment, start, number) for segment, start in zip(segments, starts, strict=True)
+            if sum(len(sentence) for block in alone for sentence in block.sentences) > 1:
+                check_one_segment(number, text.blocks)
+            blocks = [
+                self._block(*block, number)
+                for block in zip(text.blocks, self.context.add(text.original, alone), strict=True)
             ]
-            yield TextRequests(number, text, line, requests, self.context.writes_context)
+            yield TextRequests(number, text.around, blocks, self.context.writes_context)
+
+    def _block(self, text: PreparedText, segmented: SegmentedText, number: int) -> BlockRequests:
+        """Return the requests for a block of the text with a number."""
+        if self.context.writes_context and text.prefix:
+            raise ConfigError(
+                "target_prefix: outputs of this model begin with the translation of their context. Leave "
+                "target_prefix or context out."
+            )
+        starts = self._starts.of_segments(text, segmented, line=number)
+        segments = [segment for sentence in segmented.sentences for segment in sentence]
+        requests = [
+            self._guarded(text, segment, start, number) for segment, start in zip(segments, starts, strict=True)
+        ]
+        return BlockRequests(text, segmented, requests)
 
     def _guarded(self, text: PreparedText, segment: Segment, start: OutputStart, line: int) -> Request:
         """Return the request for a segment, with another one for outputs that lack what they must have."""

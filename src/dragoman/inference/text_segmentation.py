@@ -267,20 +267,27 @@ class Segmenter:
         self._max_length = max_length
 
     def segment(
-        self, texts: Sequence[str], heads: Sequence[Heads | None], first_line: int, *, splitter: Callable[[str], Layout]
-    ) -> Iterator[SegmentedText]:
-        """Yield the segments of each text; a text that is too long raises its error after the texts before it."""
-        layouts, is_split = list(map(splitter, texts)), splitter is not whole_text
-        encoded = iter(self._encode([sentence for layout in layouts for sentence in layout.sentences]))
-        for line, (layout, text, tree) in enumerate(zip(layouts, texts, heads, strict=True), first_line):
-            trees, ids = _split_heads(tree, text, layout.sentences), [next(encoded) for _ in layout.sentences]
+        self,
+        texts: Sequence[Sequence[str]],
+        heads: Sequence[Heads | None],
+        first_line: int,
+        *,
+        splitter: Callable[[str], Layout],
+    ) -> Iterator[list[SegmentedText]]:
+        """Yield the segments of the blocks of each text; an error of a text is raised after the texts before it."""
+        layouts, is_split = [list(map(splitter, blocks)) for blocks in texts], splitter is not whole_text
+        sentences = [sentence for blocks in layouts for layout in blocks for sentence in layout.sentences]
+        encoded = iter(self._encode(sentences))
+        for line, (blocks, text, tree) in enumerate(zip(layouts, texts, heads, strict=True), first_line):
+            sentences = [sentence for layout in blocks for sentence in layout.sentences]
+            whole = " ".join(text)
+            trees, ids = _split_heads(tree, whole, sentences), [next(encoded) for _ in sentences]
             all_ids = chain.from_iterable(ids)
-            warn_unknown([text], [all_ids], self._tokenizer, category=TranslationWarning, first=line)
-            segments = [
-                self._segments(*one, line=line, is_split=is_split)
-                for one in zip(layout.sentences, ids, trees, strict=True)
-            ]
-            yield SegmentedText(layout, segments)
+            warn_unknown([whole], [all_ids], self._tokenizer, category=TranslationWarning, first=line)
+            segments = (
+                self._segments(*one, line=line, is_split=is_split) for one in zip(sentences, ids, trees, strict=True)
+            )
+            yield [SegmentedText(layout, [next(segments) for _ in layout.sentences]) for layout in blocks]
 
     def _segments(
         self, sentence: str, ids: list[int], heads: Heads | None, *, line: int, is_split: bool

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dragoman.data.terminology.glossary import Term
+from dragoman.data.terminology.matching import TermMatch
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import hypothesis_score
@@ -31,6 +33,10 @@ class Translation:
     """Text of each segment and its translation, as the model read and wrote them."""
     markup_problems: tuple[str, ...] = ()
     """Tags of the text without a partner, and tags whose places in the translation are guesses."""
+    terms: tuple[TermMatch[Term], ...] = field(default=(), compare=False)
+    """Terms of the glossary in the text, by their places in it; those of markup by their places in its blocks."""
+    placeholders: tuple[str, ...] = field(default=(), compare=False)
+    """Placeholders of the text that were protected; an ICU message with branches is one."""
     model_texts: ModelTexts | None = field(default=None, compare=False)
     """What the model read and wrote; None where they are unknown."""
 
@@ -155,6 +161,30 @@ def join_translations(
     return [_join(ranked, config, text=join_texts([one.text for one in ranked])) for ranked in ranks]
 
 
+def join_blocks(
+    blocks: Sequence[list[Translation]], around: Sequence[str], config: DecodingConfig
+) -> list[Translation]:
+    """Join the translations of the blocks of a text: best with best, and so on, each text once.
+
+    A block with fewer translations repeats its last one. `around` is the markup before each block and after the last.
+    """
+    if len(blocks) == 1:
+        start, end = around
+        return [replace(one, text=f"{start}{one.text}{end}") for one in blocks[0]] if start or end else blocks[0]
+    count = max(map(len, blocks), default=1)
+    padded = [[*some, *[some[-1]] * (count - len(some))] for some in blocks]
+    joined = join_translations(padded, config, join_texts=lambda texts: fill_gaps(around, texts))
+    different: dict[str, Translation] = {}
+    for one in joined:
+        different.setdefault(one.text, one)
+    return list(different.values())
+
+
+def fill_gaps(around: Sequence[str], texts: Sequence[str]) -> str:
+    """Return texts with what stands before each and after the last."""
+    return "".join(part for pair in zip(around, (*texts, ""), strict=True) for part in pair)
+
+
 def _join(parts: Sequence[Translation], config: DecodingConfig, *, text: str) -> Translation:
     hypotheses = [part.hypothesis for part in parts]
     log_prob = sum(one.log_prob for one in hypotheses)
@@ -171,4 +201,8 @@ def _join(parts: Sequence[Translation], config: DecodingConfig, *, text: str) ->
         segments=sum(part.segments for part in parts),
         unmet=tuple(name for part in parts for name in part.unmet),
         parts=tuple(pair for part in parts for pair in part.parts),
+        markup_problems=tuple(dict.fromkeys(problem for part in parts for problem in part.markup_problems)),
+        terms=tuple(term for part in parts for term in part.terms),
+        placeholders=tuple(name for part in parts for name in part.placeholders),
+        model_texts=ModelTexts.join([part.model_texts for part in parts]),
     )

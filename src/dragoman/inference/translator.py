@@ -265,7 +265,7 @@ class Translator:
         limit = request.limit + 1 if self._positions is None else min(request.limit + 1, self._positions - 1)
         starts = [replace(request.start, forced=(*request.start.forced, one.token)) for one in tokens]
         requests = [replace(request, limit=limit, start=start) for start in starts]
-        lines = [line._replace(requests=[one]) for one in requests]
+        lines = [line.with_request(one) for one in requests]
         return call._replace(lines=lines), tokens
 
     def _alternatives(
@@ -273,7 +273,7 @@ class Translator:
     ) -> list[Alternative]:
         names = self.tokenizer.target.ids_to_tokens([one.token for one in tokens])
         joined = [self._join(line, [some], call.config) for line, some in zip(call.lines, found, strict=True)]
-        translations = [restore_text(*one)[0] for one in zip(call.lines, joined, strict=True)]
+        translations = [restore_text(*one, call.config)[0] for one in zip(call.lines, joined, strict=True)]
         rows = zip(names, tokens, translations, strict=True)
         return [Alternative(name, one.probability, translation) for name, one, translation in rows]
 
@@ -326,7 +326,7 @@ class Translator:
     ) -> TranslationResult | list[TranslationResult]:
         found = iter(hypotheses)
         joined = [self._join(line, [next(found) for _ in line.requests], call.config) for line in call.lines]
-        results = restore_texts(list(zip(call.lines, joined, strict=True)))
+        results = restore_texts(list(zip(call.lines, joined, strict=True)), call.config)
         return results[0] if call.is_single else results
 
     def translate_stream(
@@ -357,7 +357,7 @@ class Translator:
                 pending.append(line)
                 yield line.requests
 
-        def join() -> Iterator[tuple[TextRequests, list[Translation]]]:
+        def join() -> Iterator[tuple[TextRequests, list[list[Translation]]]]:
             count = 0
             for found in self._run_stream(jobs, chunk, guarded=guarded):
                 line = pending.popleft()
@@ -371,7 +371,7 @@ class Translator:
         jobs = FlatStream(((len(some), read(first, some, features)) for first, some, features in chunks), texts)
         joined = FlatStream(((1, iter([one])) for one in join()), texts)
         together = number_chunks(joined, size=min(chunk, ALIGNED_AT_ONCE) if control.get("markup") else 1)
-        return (result for _, some in together for result in restore_texts(some))
+        return (result for _, some in together for result in restore_texts(some, builder.config))
 
     def _run_stream(
         self, jobs: FlatStream[list[Request]], chunk: int, *, guarded: bool
@@ -478,7 +478,7 @@ class Translator:
 
     def _join(
         self, line: TextRequests, found: Iterable[Sequence[Hypothesis]], config: DecodingConfig
-    ) -> list[Translation]:
-        """Return the translations of a text as the model wrote them."""
+    ) -> list[list[Translation]]:
+        """Return the translations of the blocks of a text as the model wrote them."""
         target, profile = self.tokenizer.target, self.quality_profile
         return join_segments(line, found, config=config, target=target, quality_profile=profile)

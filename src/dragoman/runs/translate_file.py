@@ -10,6 +10,7 @@ from typing import Any, Literal
 from dragoman.data.documents.document import Document, Markup, Unit, UnitTranslation
 from dragoman.data.documents.line_breaks import Paragraph, cut_lines, has_letters, join_lines
 from dragoman.data.documents.translation_memory import TranslationMemory
+from dragoman.data.markup import MarkupRules
 from dragoman.data.placeholders.icu_messages import IcuMessage
 from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.placeholders.rules import PlaceholderRules
@@ -258,6 +259,12 @@ def _is_text(unit: Unit, rules: PlaceholderRules | None) -> bool:
 
 
 _TAG = re.compile(r"<[^<>]*>")
+_MARKUP: dict[Markup | None, MarkupRules | None] = {
+    None: None,
+    "html": MarkupRules("html"),
+    "xml": MarkupRules("xml", outline_detection=False),  # codes next to no text are inline, too
+}
+"""Rules for the markup of units."""
 
 
 def _run(
@@ -270,7 +277,7 @@ def _run(
     """Translate all texts in one stream."""
     jobs = [one for one in work.values() for _ in one.texts]
     texts = (text for one in work.values() for text in one.texts)
-    markup = [kind for (kind, *_), one in work.items() for _ in one.texts]
+    markup = [_MARKUP[kind] for (kind, *_), one in work.items() for _ in one.texts]
     if any(markup):
         stream_options = {**stream_options, "markup": markup}
     placeholders = [rules for (_, _, rules, _), one in work.items() for _ in one.texts]

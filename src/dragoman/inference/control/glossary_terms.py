@@ -51,11 +51,12 @@ class GlossaryControl:
     def step(self, text: str) -> "GlossaryStep":
         """Return the step of a text."""
         if self.mode != "annotated":
-            return GlossaryStep(text, self)
+            return GlossaryStep(text, self, tuple(self._find(text)))
         plain = remove_reserved_symbols(text, TERM_SYMBOLS)
-        found = ((match, required_forms(match)) for match in self._find(plain))
+        matches = tuple(self._find(plain))
+        found = ((match, required_forms(match)) for match in matches)
         terms = [Annotation(match.start, match.end, forms[0]) for match, forms in found if forms]
-        return GlossaryStep(annotate_terms(plain, terms) if terms else plain, self)
+        return GlossaryStep(annotate_terms(plain, terms) if terms else plain, self, matches)
 
     def constraints(self, segment: str) -> list[Constraint]:
         """Return the constraints of the terms of a segment, each once."""
@@ -124,6 +125,8 @@ class GlossaryStep:
     text: str
     """The text as the model reads it."""
     control: GlossaryControl
+    matches: tuple[TermMatch[Term], ...]
+    """Terms of the text."""
 
     def constraints(self, segment: str) -> Sequence[Constraint]:
         """Return the constraints on the translation of a segment."""
@@ -143,7 +146,8 @@ class GlossaryStep:
         if not text.isascii() and any(symbol in text for symbol in TERM_SYMBOLS):
             text = " ".join("".join(" " if character in TERM_SYMBOLS else character for character in text).split())
         missing = (name for part in translation.parts for name in self.control.missing(*part))
-        return replace(translation, text=text, unmet=tuple(dict.fromkeys([*translation.unmet, *missing])))
+        unmet = tuple(dict.fromkeys([*translation.unmet, *missing]))
+        return replace(translation, text=text, unmet=unmet, terms=self.matches)
 
 
 def build_glossary_control(

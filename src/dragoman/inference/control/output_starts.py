@@ -30,12 +30,9 @@ class OutputStarts:
     def of_segments(self, text: PreparedText, segmented: SegmentedText, *, line: int) -> list[OutputStart]:
         """Return the start of the output of each segment of a text; `line` is the number of the text in messages.
 
-        Raises DataError where a prefix or a constraint does not suit the text, ConfigError where the search cannot
-        meet constraints.
+        Raises ConfigError where the search cannot meet constraints.
         """
         segments = [segment for sentence in segmented.sentences for segment in sentence]
-        if len(segments) > 1:
-            _check_one_segment(line, text)
         [forced] = self._direction.encode_targets(self._tokenizer, [text.prefix])
         starts = []
         for segment in segments:
@@ -73,10 +70,11 @@ class OutputStarts:
         return word_boundaries(self._tokenizer)
 
 
-def _check_one_segment(number: int, text: PreparedText) -> None:
+def check_one_segment(number: int, blocks: Sequence[PreparedText]) -> None:
     """Raise DataError where it is not clear which segment of a text a prefix or a constraint belongs to."""
-    if text.prefix or any(one.kind != "forbidden" for one in text.given):
-        name = "target_prefix" if text.prefix else "constraint"
+    has_prefix = any(block.prefix for block in blocks)
+    if has_prefix or any(one.kind != "forbidden" for block in blocks for one in block.given):
+        name = "target_prefix" if has_prefix else "constraint"
         raise DataError(
             f"text {number}: is translated in several segments, and a {name} belongs to one. "
             "Translate its sentences one by one."

@@ -94,7 +94,8 @@ class PlaceholderControl:
                 f"placeholders: this model can write neither digits nor letters in place of those of {text!r:.60}. "
                 "Leave the option out."
             )
-        return PlaceholderStep(parts, self, message)
+        names = (text,) if message is not None else tuple(one.text for one in found if one.kind != "unreadable")
+        return PlaceholderStep(parts, self, message, names)
 
 
 @final
@@ -105,6 +106,8 @@ class PlaceholderStep:
     parts: tuple[ProtectedText, ...]
     control: PlaceholderControl
     message: IcuMessage | None = None
+    names: tuple[str, ...] = ()
+    """Placeholders of the text, or the message."""
 
     @property
     def text(self) -> str:
@@ -147,7 +150,7 @@ class PlaceholderStep:
             restored.append(found.text)
             moved |= dict.fromkeys(found.moved)
         whole = restored[0] if self.message is None else self.message.fill(restored)
-        return replace(translation, text=whole, unmet=tuple(moved))
+        return replace(translation, text=whole, unmet=tuple(moved), placeholders=self.names)
 
     def _slots(self, segment: str) -> list[Slot]:
         """Return the slots of a segment: those of the sentence of the message that it is a part of."""

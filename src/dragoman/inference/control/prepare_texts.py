@@ -1,11 +1,13 @@
 """Preparation of the texts of a call: their steps, prefixes and constraints."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict, TypeVar
 
-from dragoman.data.markup import MarkupRules
+from dragoman.data.markup import MarkupRules, parse_inline, split_blocks
 from dragoman.data.placeholders.accelerators import remove_accelerator
+from dragoman.data.placeholders.icu_messages import find_choices
 from dragoman.data.placeholders.rules import AnyPlaceholders, PlaceholderRules
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.errors import DataError
@@ -19,7 +21,7 @@ from dragoman.inference.control.glossary_terms import (
 from dragoman.inference.control.inline_markup import AnyMarkup, MarkupStep, TextMarkup, read_markup
 from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.placeholders import PlaceholderControl, read_rules
-from dragoman.inference.control.prepared_text import PreparedText, TextStep
+from dragoman.inference.control.prepared_text import PreparedBlocks, PreparedText, TextStep
 from dragoman.inference.control.text_constraints import Constraint, TextConstraints
 from dragoman.inference.length_batches import text_list
 from dragoman.number_words import counted
@@ -78,10 +80,10 @@ def prepare_texts(
     glossary_mode: GlossaryMode | None = None,
     markup: TextMarkup | None = None,
     placeholders: TextPlaceholders | None = None,
-) -> list[PreparedText]:
+) -> list[PreparedBlocks]:
     """Return the texts, prepared; `aligner` places their tags.
 
-    Raises DataError where an option is for another number of texts.
+    Raises DataError where an option is for another number of texts, and on elements nested too deep.
     """
     prefixes = _read_prefixes(target_prefix, len(texts))
     needed = _read_constraints(constraints, len(texts))
@@ -90,7 +92,7 @@ def prepare_texts(
     protection = _read_placeholders(placeholders, len(texts))
     prepare = _Preparation(aligner, PlaceholderControl(tokenizer) if any(protection) else None)
     return [
-        prepare.text(text, own_rules, own_terms, kept, prefix.strip(), tuple(own))
+        prepare.blocks(text, own_rules, own_terms, kept, prefix.strip(), tuple(own))
         for text, prefix, own, own_rules, own_terms, kept in zip(
             texts, prefixes, needed, rules, terms, protection, strict=True
         )
@@ -104,7 +106,28 @@ class _Preparation:
     aligner: PairAligner
     placeholders: PlaceholderControl | None
 
-    def text(
+    def blocks(
+        self,
+        original: str,
+        rules: MarkupRules | None,
+        terms: GlossaryControl | None,
+        kept: PlaceholderRules | None,
+        prefix: str,
+        given: tuple[Constraint, ...],
+    ) -> PreparedBlocks:
+        """Return a text as prepared blocks; a text without markup, or without blocks, is one."""
+        pieces: tuple[str, ...] = ("", original, "")
+        if rules is not None and "<" in original:
+            split = split_blocks(original, rules)
+            pieces = pieces if kept is not None and _cuts_choice(original, split) else split
+        prefixes = [prefix, *[""] * len(pieces)]  # only the first block begins with it
+        blocks = [
+            self._text(block, rules, terms, kept, start, given)
+            for block, start in zip(pieces[1::2], prefixes, strict=False)
+        ]
+        return PreparedBlocks(original, pieces[::2], tuple(blocks))
+
+    def _text(
         self,
         original: str,
         rules: MarkupRules | None,
@@ -129,11 +152,17 @@ class _Preparation:
             steps.append(step)
             text = step.text
         if rules is not None:
-            steps.append(MarkupStep.parse(text, rules, self.aligner))
+            steps.append(MarkupStep(parse_inline(text, rules), self.aligner))
             text = steps[-1].text
         if terms is not None:
             steps.append(terms.step(text))
         return PreparedText(original, tuple(steps), prefix, given)
+
+
+def _cuts_choice(original: str, pieces: Sequence[str]) -> bool:
+    """Return whether blocks begin or end inside of a choice of an ICU message, whose branches stay together."""
+    cuts = list(itertools.accumulate(map(len, pieces)))
+    return any(start < cut < end for start, end in find_choices(original) for cut in cuts)
 
 
 def _one_for_each(given: Sequence[_T], count: int, name: str) -> list[_T]:

@@ -5,9 +5,11 @@ translation. It may demand words of the translation of each segment.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, final, runtime_checkable
 
+from dragoman.data.terminology.glossary import Term
+from dragoman.data.terminology.matching import TermMatch
 from dragoman.inference.control.glossary_terms import GlossaryStep
 from dragoman.inference.control.placeholders import PlaceholderStep
 from dragoman.inference.control.text_constraints import Constraint
@@ -44,7 +46,7 @@ class KnowsTranslations(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """Text of a caller, the steps that change it in their order, and what its translations begin with and contain."""
+    """Text, or block of a text, the steps that change it in their order, and what its translations begin with."""
 
     original: str
     steps: tuple[TextStep, ...] = ()
@@ -90,7 +92,37 @@ class PreparedText:
         """Return the translation of the original text."""
         for step in reversed(self.steps):
             translation = step.restore(translation)
-        return translation
+        return replace(translation, terms=self._locate(translation.terms)) if translation.terms else translation
+
+    def _locate(self, terms: Sequence[TermMatch[Term]]) -> tuple[TermMatch[Term], ...]:
+        """Return terms by their places in the original text, of which steps have changed other parts."""
+        text, place = self.original, 0
+        for name in () if self.placeholders is None else self.placeholders.names:
+            place = text.find(name, place)
+            if place >= 0 and len(name) < len(text):  # terms inside of placeholders are none
+                text = f"{text[:place]}{chr(0) * len(name)}{text[place + len(name) :]}"
+            place = max(0, place)
+        located: list[TermMatch[Term]] = []
+        place = 0
+        for term in terms:
+            start = text.find(term.text, place)
+            if start >= 0:
+                term = replace(term, start=start, end=start + len(term.text))
+                place = term.end
+            located.append(term)
+        return tuple(located)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PreparedBlocks:
+    """Text of a caller as blocks, each of which is translated by itself, and the markup around the blocks."""
+
+    original: str
+    around: tuple[str, ...]
+    """Markup before each block and after the last."""
+    blocks: tuple[PreparedText, ...]
+    """One of a text without markup."""
 
 
 def _first_constraints(step: TextStep, segment: str) -> Sequence[Constraint]:

@@ -6,9 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, assert_never, final
 
-from dragoman.data.markup import Markup, MarkupRules, parse_inline, split_blocks
-from dragoman.data.placeholders.icu_messages import IcuMessage
-from dragoman.data.placeholders.recognition import find_placeholders
+from dragoman.data.markup import Markup, MarkupRules
 from dragoman.data.terminology.glossary import Term
 from dragoman.data.terminology.matching import TermMatch
 from dragoman.inference import Constraint, TranslationResult
@@ -98,12 +96,10 @@ class TranslatedText:
 
 
 class _Run(NamedTuple):
-    """Translations of texts, and the terms of the texts that the last model read."""
+    """Translations of texts by the last model, and the placeholders that were protected in each text of the request."""
 
     results: list[TranslationResult]
-    terms: list[Sequence[TermMatch[Term]]]
     placeholders: list[int]
-    """Placeholders that were protected in each text of the request."""
 
 
 @final
@@ -181,38 +177,25 @@ class TranslationService:
             raise invalid("Invalid request: target_prefix has an effect on plain text only", "target_prefix")
         if request.constraints and request.text_format != "text":
             raise invalid("Invalid request: constraints have an effect on plain text only", "constraints")
-        if request.text_format == "text":
-            run = await self._run(texts, hops, request)
-            return [
-                TranslatedText([one.text for one in result], pair, hops, result, terms, count, result[0].unmet)
-                for result, terms, count in zip(run.results, run.terms, run.placeholders, strict=True)
-            ]
-        pieces = [split_blocks(text, _markup_rules(request)) for text in texts]
-        run = await self._run([text for some in pieces for text in some[1::2]], hops, request)
-        found = iter(zip(run.results, run.terms, run.placeholders, strict=True))
-        return [_fill(some, [next(found) for _ in some[1::2]], pair, hops) for some in pieces]
+        run = await self._run(texts, hops, request)
+        return [
+            _translated(result, pair, hops, placeholders, is_markup=request.text_format != "text")
+            for result, placeholders in zip(run.results, run.placeholders, strict=True)
+        ]
 
     async def _run(self, texts: Sequence[str], hops: Sequence[Hop], request: TranslationRequest) -> _Run:
         """Translate by one model after the other; all but the last translate into their best translation."""
-        results: list[TranslationResult] = []
-        terms: list[Sequence[TermMatch[Term]]] = []
         if request.context.strip() and not hops[0].model.reads_context:
             raise invalid("Not supported: context, which this model does not read. Leave context out.", "context")
-        protects = self._protects(request, hops)
-        placeholders = [
-            _count_placeholders(text, is_markup=request.text_format != "text") if protects else 0 for text in texts
-        ]
-        own = replace(request, placeholders=protects)
+        own = replace(request, placeholders=self._protects(request, hops))
         glossaries = await asyncio.to_thread(self._glossaries.of, hops, request.glossary)
+        runs: list[list[TranslationResult]] = []
         for number, (hop, glossary) in enumerate(zip(hops, glossaries, strict=True), start=1):
             is_last = number == len(hops)
             asked = own if is_last else replace(own, n_best=1, target_prefix=None, constraints=())
-            options = _options(hop, glossary, asked)
-            plain = texts if options["markup"] is None else [parse_inline(one, options["markup"]).text for one in texts]
-            terms = [()] * len(texts) if glossary is None else await asyncio.to_thread(glossary.find, plain)
-            results = await hop.translator.translate_async(list(texts), **options)
-            texts, own = [one.text for one in results], replace(own, context="")
-        return _Run(results, terms, placeholders)
+            runs.append(await hop.translator.translate_async(list(texts), **_options(hop, glossary, asked)))
+            texts, own = [one.text for one in runs[-1]], replace(own, context="")
+        return _Run(runs[-1], [len(one[0].placeholders) for one in runs[0]])
 
     def _protects(self, request: TranslationRequest, hops: Sequence[Hop]) -> bool:
         """Return whether the placeholders of a request are protected.
@@ -232,11 +215,6 @@ class TranslationService:
                 return False
             case _:
                 assert_never(self._protected)
-
-
-def _count_placeholders(text: str, *, is_markup: bool) -> int:
-    """Return the number of placeholders of a text; an ICU message with branches is one."""
-    return len(find_placeholders(text, markup=is_markup)) or int(not is_markup and IcuMessage.parse(text) is not None)
 
 
 def _options(hop: Hop, glossary: AppliedGlossary | None, request: TranslationRequest) -> Any:
@@ -268,25 +246,17 @@ def _markup_rules(request: TranslationRequest) -> MarkupRules:
     return MarkupRules(markup, ignored, splitting, non_splitting, request.outline_detection)
 
 
-def _fill(
-    pieces: Sequence[str],
-    found: Sequence[tuple[TranslationResult, Sequence[TermMatch[Term]], int]],
-    pair: LanguagePair,
-    hops: Sequence[Hop],
+def _translated(
+    result: TranslationResult, pair: LanguagePair, hops: Sequence[Hop], placeholders: int, *, is_markup: bool
 ) -> TranslatedText:
-    """Return a fragment with the best translations of all its blocks, with their second ones, and so on.
-
-    A text with fewer translations keeps its last one.
-    """
-    results = [result for result, _, _ in found]
-    count = max(map(len, results), default=1)
-    filled = []
-    for rank in range(count):
-        texts = list(pieces)
-        texts[1::2] = [one[min(rank, len(one) - 1)].text for one in results]
-        filled.append("".join(texts))
-    terms = [term for _, some, _ in found for term in some]
-    placeholders = sum(number for _, _, number in found)
-    unmet = [name for result in results for name in result[0].unmet]
-    problems = tuple(dict.fromkeys(name for result in results for name in result[0].markup_problems))
-    return TranslatedText(list(dict.fromkeys(filled)), pair, hops, None, terms, placeholders, unmet, problems)
+    best = result[0]
+    return TranslatedText(
+        [one.text for one in result],
+        pair,
+        hops,
+        None if is_markup else result,
+        best.terms,
+        placeholders,
+        best.unmet,
+        best.markup_problems,
+    )

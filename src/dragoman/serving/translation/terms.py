@@ -8,7 +8,6 @@ from typing import Any, final
 
 from dragoman.data.terminology.glossary import Glossary, Term
 from dragoman.data.terminology.glossary_files import read_glossary
-from dragoman.data.terminology.matching import TermMatch
 from dragoman.errors import ConfigError
 from dragoman.inference.control.glossary_terms import GlossaryMode
 from dragoman.serving.config import GlossaryConfig
@@ -26,10 +25,6 @@ class AppliedGlossary:
 
     glossary: Glossary
     mode: GlossaryMode = "hard"
-
-    def find(self, texts: Sequence[str]) -> list[Sequence[TermMatch[Term]]]:
-        """Return the terms of each text."""
-        return [self.glossary.find(text) for text in texts]
 
     @property
     def options(self) -> dict[str, Any]:

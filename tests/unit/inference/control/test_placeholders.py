@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from dragoman import load
+from dragoman.data.markup import Markup
 from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.placeholders.rules import PlaceholderRules
 from dragoman.data.tokenizers import BpeConfig, Tokenizer
@@ -174,3 +175,26 @@ def test_placeholder_may_follow_a_mark_that_the_model_cannot_write() -> None:
     step = PlaceholderControl(tokenizer).step("a “%s b” a")
     [constraint] = step.constraints(step.text)
     assert len(constraint.texts) == 1
+
+
+@pytest.mark.parametrize("markup", ["html", "xml"])
+def test_placeholders_of_blocks_do_not_depend_on_other_blocks(translator: Translator, markup: Markup) -> None:
+    blocks = ["<p>two dogs {dog} <b>a</b> cat</p>", "<p>a cat %s is the <i>{sky}</i> sea</p>"]
+    together = translator.translate("".join(blocks), markup=markup, placeholders=True)
+    alone = [translator.translate(block, markup=markup, placeholders=True) for block in blocks]
+    assert together.text == "".join(result.text for result in alone)
+    assert together[0].placeholders == ("{dog}", "%s", "{sky}")
+
+
+def test_branches_of_a_message_stay_together(translator: Translator) -> None:
+    message = "{n, plural, one {<p>a dog</p>} other {<p># dogs</p>}}"
+    result = translator.translate(message, markup="html", placeholders=True)
+    assert result[0].placeholders == (message,)
+    assert result.text.startswith("{n, plural, one {<p>")
+
+
+def test_terms_and_placeholders_are_reported_by_their_places(translator: Translator) -> None:
+    text = "two {dog} and the dog %s sea"
+    result = translator.translate(text, glossary={"dog": "hund", "sea": "See"}, placeholders=True)
+    assert [(term.start, term.end, term.text) for term in result[0].terms] == [(18, 21, "dog"), (25, 28, "sea")]
+    assert result[0].placeholders == ("{dog}", "%s")
