@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from dragoman_demo.unambiguous_templates import Reading
 
+MAX_CODE = 3
+"""Letters of a language code; all codes of so few letters are similar."""
 FAMILIES = {
     "date": 14,
     "time": 10,
@@ -174,14 +176,20 @@ def known_locale(name: str) -> "Locale":
     try:
         return Locale.parse(name.replace("-", "_"))
     except (UnknownLocaleError, ValueError) as error:
-        raise DataError(f"{name}: no locale that Babel knows; the nearest is {_nearest_locale(name)}") from error
+        near = _nearest_locale(name)
+        remedy = f"Did you mean {near}?" if near else "Give a language code such as de, ja or pt_BR."
+        raise DataError(f"{name}: no locale that Babel knows. {remedy}") from error
 
 
-def _nearest_locale(name: str) -> str:
-    """Return the locale whose identifier, or the English name of whose language, is most similar to `name`."""
+def _nearest_locale(name: str) -> str | None:
+    """Return the locale whose identifier, or the English name of whose language, is similar to `name`."""
     from babel import Locale, localedata
 
     identifiers = sorted(localedata.locale_identifiers())
     known = {title.lower(): code for code, title in Locale("en").languages.items() if code in identifiers}
     known |= {identifier.lower(): identifier for identifier in identifiers}
-    return known[nearest(name, known, cutoff=0.0)[0]]
+    language = name.replace("-", "_").partition("_")[0].lower()
+    if language in known:  # an unknown region
+        return known[language]
+    near = nearest(name, known) if len(name) > MAX_CODE else []
+    return known[near[0]] if near else None

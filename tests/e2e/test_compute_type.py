@@ -172,7 +172,7 @@ def test_shortlist_is_learned_at_export_and_used_on_demand(run, tmp_path):
         (["export", run, "--out", "other", "--frequent", 3], "--frequent has no effect without --shortlist"),
         (["export", run, "--out", "other", "--shortlist", *corpus[:2]], "two sides of one corpus"),
         (["export", run, "--out", "other", "--shortlist"], "/home/somebody/train.en: cannot be read"),
-        (["translate", run, "--shortlist"], "has no shortlist. Create it with: dragoman export RUN --shortlist"),
+        (["translate", run, "--shortlist"], "has no shortlist. Create a model with one: dragoman export "),
     ):
         refused = process("-m", "dragoman", *arguments, cwd=tmp_path, text=TEXT)
         assert (refused.returncode, refused.stdout) == (2, "")

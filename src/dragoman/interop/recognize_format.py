@@ -114,6 +114,8 @@ def recognize_format(source: Path, name: str | None = None) -> Partner:
     found = [name for name, partner in PARTNERS.items() if partner.recognizes(source)]
     if len(found) == 1:
         return PARTNERS[found[0]]
+    if source.is_dir() and not any(source.iterdir()):
+        raise DataError(f"{source}: is an empty folder. Give the folder of a model.")
     what = f"could be of several formats ({', '.join(found)})" if found else "has no format that dragoman reads"
     raise DataError(f"{source}: {what}. Name its format with --format: {', '.join(_known(writes=False))}.")
 

@@ -154,7 +154,8 @@ def load(
     if not isinstance(model, Translator):
         raise ConfigError(f"{path}: is not a translator. Leave shortlist out.")
     if not folder.shortlist.exists():
-        raise ConfigError(f"{path}: has no shortlist. Create it with: dragoman export RUN --shortlist")
+        command = f"dragoman export {quote(path)} --shortlist --output-dir MODEL"
+        raise ConfigError(f"{path}: has no shortlist. Create a model with one: {command}")
     return apply_shortlist(model, Shortlist.load(folder.shortlist))
 
 

@@ -36,7 +36,7 @@ def read_settings(
     tree = _read_yaml(_FILE.read_text(file), str(file)) if file is not None else {}
     if not isinstance(tree, Mapping):
         raise ConfigError(f"{file}: is not a mapping of settings. Write lines such as: port: 8000")
-    for layer, where in ((tree, f"{file}: "), (_from_environment(environment), "")):
+    for layer, where in ((tree, str(file)), (_from_environment(environment), "")):
         parse(ServerConfig, _complete(layer), where=where)  # an error names the layer
     merged = merge(merge(_complete(tree), _complete(_from_environment(environment))), _complete(options))
     return parse(ServerConfig, _complete(override(merged, assignments)))

@@ -255,7 +255,7 @@ def _load_prepared(prepared: TokenizedText, tokenizer: Tokenizer, limits: Length
     if header.get("tokenizer") != tokenizer.fingerprint:
         raise ConfigError(
             f"{prepared.folder}: was prepared with another tokenizer than that of the run. Prepare the corpus with: "
-            "dragoman data prepare --tokenizer RUN/tokenizer.json"
+            "dragoman data prepare --source FILE --target FILE --tokenizer RUN/tokenizer.json --output-dir FOLDER"
         )
     for name, limit, side in (("source", limits.source, tokens.source), ("target", limits.target, tokens.target)):
         key = f"max_{name}_length"

@@ -128,8 +128,9 @@ def test_an_address_in_use_is_an_error(server: RunningServer, models):
     assert "Address already in use" in second.stderr
 
 
-def test_a_model_of_unknown_languages_is_an_error(models):
-    second = dragoman("serve", "en-de", "--port", 0, cwd=models)
+def test_a_model_of_unknown_languages_is_an_error(tmp_path):
+    finished_run(tmp_path / "run", {"data": {"train": {"source": "/home/a.txt", "target": "/home/b.txt"}}})
+    second = dragoman("serve", "run", "--port", 0, cwd=tmp_path)
     assert second.returncode == 2
     assert "does not say which languages it translates" in second.stderr
 
@@ -145,6 +146,9 @@ def test_settings_come_from_file_environment_and_options(folder, monkeypatch):
     wrong = dragoman("serve", "en-de=run", cwd=folder)
     assert wrong.returncode == 2
     assert "port" in wrong.stderr
+    (folder / "wrong.yaml").write_text("model: en-de=run\n")
+    wrong = dragoman("serve", "--config", "wrong.yaml", cwd=folder)
+    assert wrong.stderr == "dragoman: wrong.yaml: model: no such key. Did you mean models?\n"
 
 
 def test_requests_are_logged_with_their_id(server: RunningServer):
