@@ -19,6 +19,7 @@ from dragoman.config import parse
 from dragoman.decoding.config import DecodingConfig, SamplingConfig, require_config
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart
 from dragoman.errors import ConfigError, DataError, shorten
+from dragoman.inference.backends.protocol import RunsRequests
 from dragoman.inference.concurrent_calls import EngineStatistics, FairLock, FairQueue, OwnerProcess, gather, time_slice
 from dragoman.inference.length_batches import BATCH_TOKENS
 from dragoman.inference.scheduler import AnyBackend, Request, RequestResult, Scheduler, run_in_order, run_requests
@@ -345,6 +346,8 @@ class RequestRunner:
 
     def run(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request."""
+        if isinstance(self.backend, RunsRequests):
+            return self.backend.run_requests(requests)
         return run_requests(self.backend, requests, batch_tokens=self._batch_tokens, turn=self.turn)
 
     def stream(self, jobs: Iterable[Sequence[Request]], *, ahead: int) -> Iterator[list[list[Hypothesis]]]:
@@ -368,6 +371,8 @@ class RequestRunner:
 
         When the coroutine is cancelled, or a request fails, the engine drops the others before its next step.
         """
+        if isinstance(self.backend, RunsRequests):
+            return self.backend.run_requests(requests)
         async with self.running(requests) as pending:
             return await gather(asyncio.wrap_future(one) for one in pending)
 

@@ -1,9 +1,9 @@
 """Translator: texts in, translations out."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Unpack, cast, final, overload
+from typing import Any, NamedTuple, TypeVar, Unpack, cast, final, overload
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
@@ -19,7 +19,7 @@ from dragoman.decoding.hypothesis import Hypothesis, without_forced
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem
 from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
-from dragoman.inference.backends.protocol import as_backend, describe_backend
+from dragoman.inference.backends.protocol import InferenceBackend, as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.concurrent_calls import EngineStatistics, run_beside, run_in_thread
 from dragoman.inference.control.pair_aligner import PairAligner
@@ -47,6 +47,7 @@ from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.special_symbols import EOS
 from dragoman.number_words import counted
 
+_T = TypeVar("_T")
 _DEFAULT_CONFIG = DecodingConfig()
 MAX_SEGMENT_LENGTH = 512
 """Source tokens above which a text is translated in segments, cut between sentences where there are any."""
@@ -125,6 +126,15 @@ class Translator:
     def statistics(self) -> EngineStatistics:
         """Measurements of the concurrent calls, those of `translate_async`."""
         return self._runner.statistics
+
+    async def search_async(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of requests of another process, decoded in one batch with all concurrent calls."""
+        return await self._runner.run_async(requests)
+
+    def use_backend(self, function: Callable[[InferenceBackend[Any, Any]], _T]) -> _T:
+        """Return what a function of the backend returns, called when no other thread uses it."""
+        with self._runner.turn():
+            return function(self.backend)
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a string is a sequence of strings, too

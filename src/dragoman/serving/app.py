@@ -1,7 +1,6 @@
 """The web application: all protocols, health, metrics, and what surrounds every request."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
@@ -45,7 +44,7 @@ def build_app(config: ServerConfig) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         watch = asyncio.create_task(server.store.watch(config.reload_interval)) if config.reload_interval else None
         save = asyncio.create_task(server.usage.save_regularly())
-        server.is_ready = True
+        server.start()
         yield
         server.is_ready = False
         for task in (save, watch):
@@ -53,7 +52,7 @@ def build_app(config: ServerConfig) -> FastAPI:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-        await server.usage.save()
+        await server.close()
 
     app = FastAPI(
         title="dragoman",
@@ -100,12 +99,3 @@ async def _render_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     router = next((one for one in ROUTERS if one.is_addressed(request.url.path)), libretranslate.router)
     return router.render_missing(request, error)
-
-
-def configure_logging() -> None:
-    """Write the log of the server to standard error, one JSON object per line."""
-    from dragoman.serving.http.request_log import JsonFormatter
-
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -63,6 +63,12 @@ class LimitsConfig(Config):
     body_timeout: float = Field(
         default=30.0, gt=0, description="seconds in which the headers of a request have to arrive, and then its body"
     )
+    analysis_timeout: float = Field(
+        default=60.0,
+        gt=0,
+        description="seconds of computing for the analysis of a long text or of a file, the time of the model not "
+        "counted, after which the request gets status 503",
+    )
     timeout: float = Field(
         default=120.0, gt=0, description="seconds after which a request that is not answered gets status 503"
     )
@@ -99,6 +105,9 @@ class ServerConfig(Config):
     explanations: bool = Field(
         default=True,
         description="show attention and beam searches, for which PyTorch loads a model again at the first request",
+    )
+    workers: int = Field(
+        default=2, ge=1, le=64, description="processes that analyze long texts at most, and as many for files"
     )
     reload_interval: float = Field(
         default=2.0, ge=0, description="seconds between looks for changed run folders; 0: never"

@@ -20,8 +20,8 @@ from dragoman.inference.concurrent_calls import Histogram as Counts
 PREFIX = "dragoman:"
 EngineReader = Callable[[], Iterable[tuple[str, EngineStatistics]]]
 """Return the measurements of each engine, with the name of its model."""
-AnswerObserver = Callable[[str, Iterable[str]], None]
-"""Receives the name of the model that answers a request, and the texts of its answer."""
+AnswerObserver = Callable[[str, Iterable[str] | int], None]
+"""Receives the name of the model that answers a request, and the texts of its answer, or their characters."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _LABELS = ("model_name", "interface")
 
@@ -44,6 +44,12 @@ class Metrics:
         self._unmet = self._counter(
             "unmet_constraints", "Words that translations should have and lack, or have and should not"
         )
+        timeouts = Counter(
+            f"{PREFIX}analysis_timeouts",
+            "Analyses of texts or files that were ended at their deadline",
+            registry=self.registry,
+        )
+        self.count_analysis_timeout = timeouts.inc
         self._latency = Histogram(
             f"{PREFIX}e2e_request_latency_seconds",
             "Time to answer a request",
@@ -56,13 +62,14 @@ class Metrics:
         return Counter(f"{PREFIX}{name}", help_text, labels, registry=self.registry)
 
     @contextmanager
-    def observe(self, texts: Iterable[str], *, interface: str) -> Iterator[AnswerObserver]:
-        """Measure the work for texts; the block passes the name of the model, and the texts that answer them."""
-        begin, count = time.monotonic(), sum(map(len, texts))
+    def observe(self, count: int, *, interface: str) -> Iterator[AnswerObserver]:
+        """Measure the work for as many characters; the block passes the name of the model, and what it answers."""
+        begin = time.monotonic()
 
-        def observed(model_name: str, answers: Iterable[str]) -> None:
+        def observed(model_name: str, answers: Iterable[str] | int) -> None:
+            written = answers if isinstance(answers, int) else sum(map(len, answers))
             self._characters_in.labels(model_name, interface).inc(count)
-            self._characters_out.labels(model_name, interface).inc(sum(map(len, answers)))
+            self._characters_out.labels(model_name, interface).inc(written)
             self._success.labels(model_name, interface).inc()
             self._latency.labels(model_name, interface).observe(time.monotonic() - begin)
 

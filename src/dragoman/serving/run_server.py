@@ -11,9 +11,10 @@ from fastapi import FastAPI
 
 from dragoman.errors import RunError
 from dragoman.inference.backends.cpu_backend import THREADS
-from dragoman.serving.app import build_app, configure_logging
+from dragoman.serving.app import build_app
 from dragoman.serving.config import ServerConfig
 from dragoman.serving.http.connection import BoundedConnection
+from dragoman.serving.json_log import configure_logging
 
 KEEP_ALIVE = 75
 """Seconds of an idle connection: more than the 60 of common proxies, so that they close it and lose no request."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, final, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, final, overload
 
 from dragoman.data.document_context import ContextForm
 from dragoman.errors import ConfigError, DragomanError
@@ -16,6 +16,7 @@ from dragoman.inference.concurrent_calls import EngineStatistics
 from dragoman.inference.control.placeholders import PlaceholderControl
 from dragoman.runs.corpus_languages import recorded_languages
 from dragoman.runs.folder import RunFolder
+from dragoman.runs.load import load
 from dragoman.serving.config import ModelConfig
 from dragoman.serving.http.errors import RequestError
 from dragoman.serving.translation.languages import find_language, short_codes
@@ -101,7 +102,7 @@ class Hop:
 class ModelStore:
     """The models of a server. `load` loads the model of a path."""
 
-    def __init__(self, configs: Sequence[ModelConfig], load: Callable[[str], "LoadedModel"]) -> None:
+    def __init__(self, configs: Sequence[ModelConfig], load: Callable[[str], "LoadedModel"] = load) -> None:
         """Load all models. Raises RunError and ConfigError where one cannot be loaded, or two have one name."""
         self._load = load
         self._configs = {config.name or Path(config.path).resolve().name: config for config in configs}
@@ -109,7 +110,17 @@ class ModelStore:
             raise ConfigError("Two models have the same name. Give each a name of its own, as in NAME=PATH.")
         self._models = {name: self._read(name, config) for name, config in self._configs.items()}
         self._failed: dict[str, FolderState] = {}
+        self.version = 0
+        """Number that grows when a model is loaded again."""
         self._set_pairs(_reachable_pairs(self.models))
+
+    @classmethod
+    def of(cls, models: Iterable[ServedModel]) -> Self:
+        """Return a store of loaded models, which stay as they are."""
+        store = cls(())
+        store._models = {one.name: one for one in models}
+        store._set_pairs(_reachable_pairs(store.models))
+        return store
 
     def _set_pairs(self, pairs: frozenset[LanguagePair]) -> None:
         targets: dict[str, set[str]] = {}
@@ -218,6 +229,7 @@ class ModelStore:
         try:
             self._models[name] = await asyncio.to_thread(self._read, name, self._configs[name])
             self._set_pairs(await asyncio.to_thread(_reachable_pairs, self.models))
+            self.version += 1
             _logger.info("loaded model %s again", name)
         except DragomanError as error:
             self._failed[name] = state

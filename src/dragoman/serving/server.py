@@ -1,9 +1,7 @@
 """The server behind all protocols: models, limits, keys and metrics, and the work that requests ask for."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, final
 
@@ -20,10 +18,13 @@ from dragoman.serving.http.errors import RequestError, invalid
 from dragoman.serving.http.requests import interface_of
 from dragoman.serving.metrics import AnswerObserver, Metrics
 from dragoman.serving.served_models import ModelStore
-from dragoman.serving.translation.documents import DocumentJob, DocumentStore, DocumentTexts, read_document
+from dragoman.serving.translation.document_jobs import DocumentJob, DocumentStore
+from dragoman.serving.translation.documents import check_filename
 from dragoman.serving.translation.explanations import Explainer
+from dragoman.serving.translation.languages import DetectedLanguage
 from dragoman.serving.translation.service import TranslatedText, TranslationRequest, TranslationService
 from dragoman.serving.translation.terms import read_glossaries
+from dragoman.serving.translation.worker_translation import SHORT, TranslationWorkers, check_short
 
 
 @final
@@ -50,13 +51,25 @@ class Server:
         self.glossaries = GlossaryStore(
             config.limits, folder=None if config.glossary_folder is None else Path(config.glossary_folder)
         )
-        self._translation = TranslationService(
-            self.store, read_glossaries(config.glossaries, self.store), placeholders=config.placeholders
+        glossaries = read_glossaries(config.glossaries, self.store)
+        self._translation = TranslationService(self.store, glossaries, placeholders=config.placeholders)
+        self._workers = TranslationWorkers(
+            config, self.store, glossaries, on_timeout=self.metrics.count_analysis_timeout
         )
         self._explainer = Explainer()
-        self.detect = self._translation.detect
         self.is_ready = False
         """Whether requests are accepted: False before the start and after the signal to end."""
+
+    def start(self) -> None:
+        """Accept requests from now on."""
+        self._workers.prepare()
+        self.is_ready = True
+
+    async def close(self) -> None:
+        """End the work in the background, and the workers."""
+        await self.documents.close()
+        await self._workers.close()
+        await self.usage.save()
 
     def client_of(self, request: Request, key: str | None, *, status: int = 403) -> Client:
         """Return the client that has a key, or that has the address of the request where no keys are needed.
@@ -88,12 +101,24 @@ class Server:
         limits = self.config.limits
         if len(texts) > limits.max_texts:
             raise invalid(f"Invalid request: request ({len(texts):,}) exceeds text limit ({limits.max_texts:,})")
-        if (count := sum(map(len, texts))) > limits.max_characters:
-            raise invalid(f"Invalid request: request ({count:,}) exceeds character limit ({limits.max_characters:,})")
+        self._check_characters(sum(map(len, texts)))
         if n_best > limits.max_n_best:
             raise invalid(f"Invalid request: at most {limits.max_n_best} alternatives are allowed")
         if beam_size is not None and beam_size > limits.max_beam_size:
             raise invalid(f"Invalid request: the beam size is at most {limits.max_beam_size}", "beam_size")
+
+    def _check_characters(self, count: int) -> None:
+        """Raise RequestError if there are more characters than a request may have."""
+        if count > (limit := self.config.limits.max_characters):
+            raise invalid(f"Invalid request: request ({count:,}) exceeds character limit ({limit:,})")
+
+    async def detect(self, texts: Sequence[str], client: Client) -> list[Sequence[DetectedLanguage]]:
+        """Return the languages that each text may be in, the most probable first."""
+        self.check_texts(texts)
+        with self.admit(client):
+            if sum(map(len, texts)) <= SHORT:
+                return await self._translation.detect(texts)
+            return await self._workers.detect(texts, client=client.name)
 
     async def start_document(
         self, filename: str, content: bytes, asked: TranslationRequest, client: Client
@@ -102,35 +127,47 @@ class Server:
 
         Raises RequestError if the file cannot be translated, or asks for a language that is not supported.
         """
-        target = self.store.find_target(asked.target)
+        check_filename(filename)
+        self.store.find_target(asked.target)
         if asked.source is not None:
             self.store.find_pair(asked.source, asked.target)
-        texts = DocumentTexts(await asyncio.to_thread(read_document, filename, content, target))
-        characters = texts.characters
-        self.check_texts([characters])
-        self.usage.check(client.name, len(characters))
 
-        async def work() -> bytes:
-            request = replace(asked, is_file=True)
-            if asked.source is None and characters:
-                [[found, *_]] = await self.detect([characters], target)
-                if found.code == target and asked.has_to_differ:
-                    raise invalid("Source and target language are equal.", "target_lang")
-                if found.code == target:
-                    return content
-                request = replace(request, source=found.code)
-            with self.work(client, [characters]) as answer_with:
-                translated = await texts.translate(request, self._translation)
-                answer_with(translated[0].model_name if translated else "", (one.text for one in translated))
-                self._count_control(translated, client)
-            return await asyncio.to_thread(texts.fill)
+        async def work(job: DocumentJob) -> bytes:
+            with self.admit(client):
+                return await self._translate_document(job, content, asked, client)
 
-        return self.documents.start(filename, len(characters), work)
+        return await self.documents.start(filename, len(content), client.name, work)
+
+    async def _translate_document(
+        self, job: DocumentJob, content: bytes, asked: TranslationRequest, client: Client
+    ) -> bytes:
+        """Return the translation of a file, whose characters count when it is read."""
+        with ExitStack() as charged:
+            observers: list[AnswerObserver] = []
+
+            async def begin(characters: int) -> None:
+                self._check_characters(characters)
+                charged.enter_context(self.usage.charge(client.name, characters))
+                observers.append(charged.enter_context(self.metrics.observe(characters, interface=client.interface)))
+                job.start(characters)
+
+            found = await self._workers.translate_document(
+                job.filename, content, asked, client=client.name, begin=begin
+            )
+            for answer_with in observers:
+                answer_with(found.model_name, found.characters)
+            counts = {"terms": found.terms, "placeholders": found.placeholders, "unmet": found.unmet}
+            self.metrics.count_control(found.model_name, client.interface, **counts)
+            return found.content
 
     async def translate(self, request: TranslationRequest, client: Client) -> list[TranslatedText]:
         """Translate the texts of a client."""
         with self.work(client, request.texts, request.n_best, request.options.get("beam_size")) as answer_with:
-            found = await self._translation.translate(request)
+            found = await (
+                self._translation.translate(request)
+                if request.size <= SHORT
+                else self._workers.translate(request, client=client.name)
+            )
             answer_with(found[0].model_name if found else "", (one.text for one in found))
             self._count_control(found, client)
             return found
@@ -147,6 +184,7 @@ class Server:
 
     async def alternatives(self, request: TranslationRequest, client: Client, *, count: int) -> list[Alternative]:
         """Return the alternatives after the beginning of the translation of a client's text."""
+        check_short(request.texts[0], "text")
         with self.work(client, request.texts, count, request.options.get("beam_size")) as answer_with:
             hop, text = await self._translation.last_hop(request)
             options: Any = {**request.options, **hop.model.language_options(hop.pair)}
@@ -194,8 +232,9 @@ class Server:
         The work of an answer that is sent piece by piece lasts until its last piece. Raises RequestError above a limit.
         """
         self.check_texts(texts, n_best=n_best, beam_size=beam_size)
-        charge = self.usage.charge(client.name, sum(map(len, texts)))
-        with self.admit(client), charge, self.metrics.observe(texts, interface=client.interface) as answer_with:
+        count = sum(map(len, texts))
+        charge = self.usage.charge(client.name, count)
+        with self.admit(client), charge, self.metrics.observe(count, interface=client.interface) as answer_with:
             yield answer_with
 
 

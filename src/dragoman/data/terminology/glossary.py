@@ -84,6 +84,9 @@ class Glossary:
     def __len__(self) -> int:
         return len(self.terms)
 
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        return type(self), (self.terms, self.source_language, self.target_language, self.match_variants)
+
     @classmethod
     def from_pairs(
         cls,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Literal, final
+from typing import Literal, Self, final
 
 import numpy as np
 
@@ -108,6 +108,9 @@ class PhraseAutomaton:
         self._worth: dict[int, float] = {}
         self._others: dict[int, tuple[int, ...]] = {}
         self._state(_ROOT, 0)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Sequence[Phrase], object]]:
+        return type(self), (self.phrases, self.boundaries.obj)  # states are found again
 
     @property
     def total(self) -> int:

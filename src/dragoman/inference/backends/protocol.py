@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dragoman.decoding.greedy_search import SamplingBackend
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.protocols import Backend, M, S
+
+if TYPE_CHECKING:
+    from dragoman.inference.scheduler import Request
 
 TokenIds = Sequence[int]
 Sources = Sequence[TokenIds]
@@ -72,6 +75,15 @@ class InferenceBackend(Backend[M, S], SamplingBackend[M, S], Protocol[M, S]):
         The last row and column are those of the end symbols. `head` is `AlignmentHead.default` by default. Raises
         DataError if the model has no cross-attention that aligns words.
         """
+        ...
+
+
+@runtime_checkable
+class RunsRequests(Protocol):
+    """Backend that decodes whole requests by itself, such as one of another process."""
+
+    def run_requests(self, requests: Sequence["Request"]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each request."""
         ...
 
 

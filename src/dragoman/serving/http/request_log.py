@@ -1,11 +1,10 @@
 """Log of requests: a JSON object for each, with an id that the client gets too, and without texts and keys."""
 
-import json
 import logging
 import re
 import secrets
 import time
-from typing import Any, final
+from typing import final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,19 +48,3 @@ class RequestLog:
                 "seconds": round(time.monotonic() - begin, 4),
             }
             _logger.info("request", extra={"fields": record})
-
-
-@final
-class JsonFormatter(logging.Formatter):
-    """Formats records of the log as JSON objects, one per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)

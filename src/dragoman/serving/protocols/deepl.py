@@ -24,7 +24,7 @@ from dragoman.serving.protocols.deepl_messages import ClientDep, deepl_router
 from dragoman.serving.server import Server, ServerDep
 from dragoman.serving.translation.languages import language_name
 from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest
-from dragoman.serving.translation.terms import AppliedGlossary
+from dragoman.serving.translation.terms import GlossaryEntries
 
 UNLIMITED = 1_000_000_000_000
 """Character limit where there is none."""
@@ -214,7 +214,7 @@ def _refuse_without_effect(body: TranslateBody) -> None:
         raise invalid("outline_detection has no effect without tag_handling. Leave it out.", "outline_detection")
 
 
-def _glossary(server: Server, client: Client, body: TranslateBody | DocumentBody) -> AppliedGlossary | None:
+def _glossary(server: Server, client: Client, body: TranslateBody | DocumentBody) -> GlossaryEntries | None:
     """Return the glossary of a request, if it has one. Raises RequestError for one that does not suit its languages."""
     if not (identifiers := [*([body.glossary_id] if body.glossary_id else []), *body.glossary_ids]):
         return None
@@ -258,7 +258,7 @@ async def document_status(document_id: str, request: Request, server: ServerDep)
         status=job.status,
         seconds_remaining=1 if job.status == "translating" else None,
         billed_characters=job.characters if job.status == "done" else None,
-        error_message=job.message or None,
+        error_message=None if job.error is None else job.error.message,
     )
 
 

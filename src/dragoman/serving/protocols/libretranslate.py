@@ -142,9 +142,7 @@ async def translate_file(request: Request, server: ServerDep) -> FileAnswer:
     client = server.client_of(request, body.api_key)
     asked = TranslationRequest(texts=[], target=target, source=None if source.casefold() == AUTO else source)
     job = await server.start_document(filename, content, asked, client)
-    await job.ended.wait()
-    if job.status == "error":
-        raise invalid(job.message)
+    await server.documents.wait(job)
     name = f"{job.identifier}.{job.key}.{job.filename}"
     return FileAnswer(translatedFileUrl=str(request.url_for("download_file", name=name)))
 
@@ -174,9 +172,7 @@ async def detect(request: Request, server: ServerDep) -> list[Detection]:
     body = await read_body(request, DetectBody)
     text = _required(body.q, "q")
     client = server.client_of(request, body.api_key)
-    server.check_texts([text])
-    with server.admit(client):
-        [found] = await server.detect([text])
+    [found] = await server.detect([text], client)
     return [_detection(one) for one in found]
 
 

@@ -15,9 +15,11 @@ from dragoman.serving.config import ProtectedTexts
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
 from dragoman.serving.translation.languages import DetectedLanguage, LanguageDetector
-from dragoman.serving.translation.terms import AppliedGlossary, GlossaryChoice
+from dragoman.serving.translation.terms import AppliedGlossary, GlossaryChoice, GlossaryEntries
 
 TextFormat = Literal["text", "html", "xml"]
+CHARACTERS_PER_TERM = 4
+"""Characters of plain text that are analyzed in the time that a term of a new glossary takes, 40 microseconds."""
 
 
 @final
@@ -57,10 +59,18 @@ class TranslationRequest:
     """Whether the texts are those of a file."""
     placeholders: bool | None = None
     """Whether placeholders stay byte for byte; None: as the server is set."""
-    glossary: AppliedGlossary | None = None
+    glossary: GlossaryEntries | None = None
     """Terms of the language pair, which one model has to translate."""
     context: str = ""
     """Text before each of the texts, for a model with document context."""
+    with_records: bool = False
+    """Whether scores, tokens and quality of the translations of plain texts are wanted."""
+
+    @property
+    def size(self) -> int:
+        """Amount of text that is analyzed, in characters; a term takes as long as some of them."""
+        terms = 0 if self.glossary is None else len(self.glossary)
+        return sum(map(len, self.texts)) + len(self.context) + CHARACTERS_PER_TERM * terms
 
 
 @final
@@ -70,10 +80,10 @@ class TranslatedText:
 
     texts: Sequence[str]
     pair: LanguagePair
-    hops: Sequence[Hop]
-    """Models that translated it, one after the other; none for a text that is in the target language."""
-    result: TranslationResult | None = None
-    """Tokens and scores by the last model; None for markup, whose texts are translated one by one."""
+    models: Sequence[str]
+    """Names of the models that translated it, one after the other; none for a text that is in the target language."""
+    records: Sequence[Mapping[str, Any]] | None = None
+    """Text, scores, tokens and quality of each translation by the last model; None for markup, and if not wanted."""
     terms: Sequence[TermMatch[Term]] = ()
     """Terms of glossaries in the text that the last model read; for markup, in all its texts."""
     placeholders: int = 0
@@ -92,7 +102,7 @@ class TranslatedText:
     @property
     def model_name(self) -> str:
         """Name of the model that wrote it; empty if there is none."""
-        return self.hops[-1].model.name if self.hops else ""
+        return self.models[-1] if self.models else ""
 
 
 class _Run(NamedTuple):
@@ -177,9 +187,11 @@ class TranslationService:
             raise invalid("Invalid request: target_prefix has an effect on plain text only", "target_prefix")
         if request.constraints and request.text_format != "text":
             raise invalid("Invalid request: constraints have an effect on plain text only", "constraints")
+        models = [hop.model.name for hop in hops]
         run = await self._run(texts, hops, request)
+        with_records = request.with_records and request.text_format == "text"
         return [
-            _translated(result, pair, hops, placeholders, is_markup=request.text_format != "text")
+            _translated(result, pair, models, placeholders, with_records=with_records)
             for result, placeholders in zip(run.results, run.placeholders, strict=True)
         ]
 
@@ -247,14 +259,14 @@ def _markup_rules(request: TranslationRequest) -> MarkupRules:
 
 
 def _translated(
-    result: TranslationResult, pair: LanguagePair, hops: Sequence[Hop], placeholders: int, *, is_markup: bool
+    result: TranslationResult, pair: LanguagePair, models: Sequence[str], placeholders: int, *, with_records: bool
 ) -> TranslatedText:
     best = result[0]
     return TranslatedText(
         [one.text for one in result],
         pair,
-        hops,
-        None if is_markup else result,
+        models,
+        [one.to_dict() for one in result] if with_records else None,
         best.terms,
         placeholders,
         best.unmet,

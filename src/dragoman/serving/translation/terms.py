@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, final
 
@@ -33,26 +33,57 @@ class AppliedGlossary:
 
 
 @final
+@dataclass(frozen=True)
+class GlossaryEntries:
+    """Terms of a request as texts, which are read where its texts are translated."""
+
+    dictionaries: tuple[tuple[tuple[str, ...], ...], ...]
+    """Source, target and forbidden phrases of each entry; entries of the first dictionary precede those of others."""
+    mode: GlossaryMode = "hard"
+    has_forms: bool = True
+    """Whether `|` separates the forms of a phrase."""
+    pair: LanguagePair | None = None
+    """Language pair, by which plurals of the terms are found; None where it is not known."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.dictionaries))
+
+    def read(self) -> AppliedGlossary:
+        """Return the glossary. Raises DataError for an invalid term."""
+        glossaries = [_read_entries(entries, self.has_forms, self.pair) for entries in self.dictionaries]
+        return AppliedGlossary(reduce(join_glossaries, glossaries), self.mode)
+
+
+@lru_cache(_CACHED)
+def _read_entries(entries: tuple[tuple[str, ...], ...], has_forms: bool, pair: tuple[str, str] | None) -> Glossary:
+    terms = (
+        Term.parse(source, target, forbidden="".join(forbidden)) if has_forms else Term((source,), (target,))
+        for source, target, *forbidden in entries
+    )
+    return Glossary(tuple(terms), *(pair or ()))
+
+
+@final
 class GlossaryChoice:
     """Chooses the glossary of a translation."""
 
     def __init__(self, always: Mapping[LanguagePair, AppliedGlossary]) -> None:
         """`always` are the glossaries that the server applies, by language pair."""
-        self._always = always
+        self._always = dict(always)
 
-    def of(self, hops: Sequence[Hop], asked: AppliedGlossary | None) -> list[AppliedGlossary | None]:
+    def of(self, hops: Sequence[Hop], entries: GlossaryEntries | None) -> list[AppliedGlossary | None]:
         """Return the glossary of each model that translates a text. Terms of the request precede those of the server.
 
         Raises RequestError where the request has a glossary and two models translate, since its source terms are not
         in the text between them.
         """
         always = [self._always.get(hop.pair) for hop in hops]
-        if asked is None:
+        if entries is None:
             return list(always)
         if len(hops) > 1:
             pair = f"{hops[0].pair[0]} to {hops[-1].pair[1]}"
             raise invalid(f"Glossaries are not supported for {pair}: no model translates it directly.", "glossary")
-        [own] = always
+        [own], asked = always, entries.read()
         return [asked if own is None else replace(asked, glossary=join_glossaries(asked.glossary, own.glossary))]
 
 

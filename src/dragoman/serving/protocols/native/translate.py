@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from dragoman.data.terminology.glossary import Glossary, Term
+from dragoman.data.terminology.glossary import Term
 from dragoman.data.terminology.matching import TermMatch
 from dragoman.decoding.config import DecodingMethod, LengthPenaltyKind
 from dragoman.decoding.constraints import PhraseKind
@@ -21,7 +21,7 @@ from dragoman.serving.http.requests import body_schema, read_body
 from dragoman.serving.protocols.native.messages import Body, ClientDep, native_router, one_or_more
 from dragoman.serving.server import ServerDep
 from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest
-from dragoman.serving.translation.terms import AppliedGlossary
+from dragoman.serving.translation.terms import GlossaryEntries
 
 router = native_router()
 GLOSSARY_MODES = (
@@ -59,12 +59,11 @@ class GlossaryBody(BaseModel, extra="forbid", strict=True):
     )
     mode: GlossaryMode = Field(default="hard", description=GLOSSARY_MODES)
 
-    def read(self, limit: int) -> AppliedGlossary | None:
-        """Return the glossary, None without terms. Raises RequestError for too many, DataError for an invalid one."""
+    def read(self, limit: int) -> GlossaryEntries | None:
+        """Return the entries, None without any. Raises RequestError for too many."""
         if len(self.entries) > limit:
             raise invalid(f"Invalid request: the glossary has more than {limit:,} terms", "glossary")
-        terms = (Term.parse(one[0], one[1], forbidden="".join(one[2:])) for one in self.entries)
-        return AppliedGlossary(Glossary(tuple(terms)), self.mode) if self.entries else None
+        return GlossaryEntries((tuple(map(tuple, self.entries)),), self.mode) if self.entries else None
 
 
 class ConstraintBody(BaseModel):
@@ -193,6 +192,7 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> d
         target_prefix=body.target_prefix,
         constraints=_constraints(body.constraints),
         model=body.model,
+        with_records=True,
         placeholders=body.placeholders,
         glossary=None if body.glossary is None else body.glossary.read(server.config.limits.max_terms),
     )
@@ -218,14 +218,12 @@ def _with_wide_beam(options: Mapping[str, Any], n_best: int) -> Mapping[str, Any
 def _result(found: TranslatedText) -> dict[str, Any]:
     detected = found.detected
     return {
-        "translations": [{"text": text} for text in found.texts]
-        if found.result is None
-        else [one.to_dict() for one in found.result],
+        "translations": [{"text": text} for text in found.texts] if found.records is None else list(found.records),
         "source": found.pair[0],
         "target": found.pair[1],
-        "models": [hop.model.name for hop in found.hops],
+        "models": list(found.models),
         "detected": None if detected is None else {"language": detected.code, "probability": detected.probability},
-        "terms": None if found.result is None else [_term(one) for one in found.terms],
+        "terms": None if found.records is None else [_term(one) for one in found.terms],
         "unmet": list(found.unmet),
         "markup_problems": list(found.markup_problems),
     }
