@@ -1,9 +1,9 @@
 """Translator: texts in, translations out."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, Unpack, cast, final, overload
+from typing import Any, NamedTuple, Unpack, cast, final, overload
 
 from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
@@ -19,7 +19,7 @@ from dragoman.decoding.hypothesis import Hypothesis, without_forced
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem
 from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
-from dragoman.inference.backends.protocol import InferenceBackend, as_backend, describe_backend
+from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
 from dragoman.inference.concurrent_calls import EngineStatistics, run_beside, run_in_thread
 from dragoman.inference.control.pair_aligner import PairAligner
@@ -47,7 +47,6 @@ from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.special_symbols import EOS
 from dragoman.number_words import counted
 
-_T = TypeVar("_T")
 _DEFAULT_CONFIG = DecodingConfig()
 MAX_SEGMENT_LENGTH = 512
 """Source tokens above which a text is translated in segments, cut between sentences where there are any."""
@@ -110,7 +109,7 @@ class Translator:
         """Cross-attention by which tags are placed; None for `AlignmentHead.default`."""
         self.backend = as_backend(model, tokenizer=tokenizer, device=device)
         self.device = self.backend.device
-        self._runner = RequestRunner(self.backend, batch_tokens=batch_tokens)
+        self.runner = RequestRunner(self.backend, batch_tokens=batch_tokens)
         self._positions = self.backend.max_length
         # One position is for the end symbol of a source, and for the begin symbol of a target.
         self.max_segment_length = (
@@ -125,16 +124,7 @@ class Translator:
     @property
     def statistics(self) -> EngineStatistics:
         """Measurements of the concurrent calls, those of `translate_async`."""
-        return self._runner.statistics
-
-    async def search_async(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        """Return the hypotheses of requests of another process, decoded in one batch with all concurrent calls."""
-        return await self._runner.run_async(requests)
-
-    def use_backend(self, function: Callable[[InferenceBackend[Any, Any]], _T]) -> _T:
-        """Return what a function of the backend returns, called when no other thread uses it."""
-        with self._runner.turn():
-            return function(self.backend)
+        return self.runner.statistics
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a string is a sequence of strings, too
@@ -221,7 +211,7 @@ class Translator:
         call = await run_beside(texts, self._read, texts, config, **options)
         rounds = SearchRounds(call.requests)
         while rounds.requests:
-            found = await self._runner.run_async(rounds.requests)
+            found = await self.runner.run_async(rounds.requests)
             if rounds.is_simple:
                 rounds.receive(found)
             else:
@@ -242,7 +232,7 @@ class Translator:
         Raises DataError on an empty text, and one that is translated in several segments.
         """
         call, tokens = self._read_alternatives(text, config, count, options)
-        return self._alternatives(call, tokens, self._runner.run(call.requests))
+        return self._alternatives(call, tokens, self.runner.run(call.requests))
 
     async def alternatives_async(
         self,
@@ -254,7 +244,7 @@ class Translator:
     ) -> list[Alternative]:
         """Return what `alternatives` does, decoded in one running batch with all other concurrent calls."""
         call, tokens = await run_in_thread(self._read_alternatives, text, config, count, options)
-        return self._alternatives(call, tokens, await self._runner.run_async(call.requests))
+        return self._alternatives(call, tokens, await self.runner.run_async(call.requests))
 
     def _read_alternatives(
         self, text: str, config: DecodingConfig | None, count: int, options: TranslationOptions
@@ -270,7 +260,7 @@ class Translator:
             raise ConfigError("context: this model begins with its translation, not with alternatives. Leave it out.")
         if request.terms is not None:
             request = request.terms.request()
-        with self._runner.turn():
+        with self.runner.turn():
             tokens = next_tokens(self.backend, request, count=count)
         limit = request.limit + 1 if self._positions is None else min(request.limit + 1, self._positions - 1)
         starts = [replace(request.start, forced=(*request.start.forced, one.token)) for one in tokens]
@@ -319,7 +309,7 @@ class Translator:
             direction=direction,
             splitter=build_splitter(options.get("split"), options.get("language"), default=self.source_language),
             max_segment_length=self.max_segment_length,
-            aligner=PairAligner(self.backend, self.tokenizer, direction, self._runner.turn, head=self.alignment_head),
+            aligner=PairAligner(self.backend, self.tokenizer, direction, self.runner.turn, head=self.alignment_head),
             context=options.get("context"),
         )
         return builder, cast(ControlOptions, control)
@@ -328,7 +318,7 @@ class Translator:
         """Return the hypotheses of each request, or of those in its place where they fail a check."""
         rounds = SearchRounds(requests)
         while rounds.requests:
-            rounds.receive(self._runner.run(rounds.requests))
+            rounds.receive(self.runner.run(rounds.requests))
         return rounds.results
 
     def _results(
@@ -391,7 +381,7 @@ class Translator:
         Requests that are `guarded` run chunk by chunk, since outputs that fail their check take a second search.
         """
         if self.backend.continuous_batching and not guarded:
-            yield from self._runner.stream(jobs, ahead=chunk)
+            yield from self.runner.stream(jobs, ahead=chunk)
             return
         for _, some in number_chunks(jobs, size=chunk):
             found = iter(self._run([request for job in some for request in job]))
@@ -436,7 +426,7 @@ class Translator:
             return [without_forced(one, len(direction.target), penalty) for one in found]
 
         lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
-        return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens, turn=self._runner.turn)
+        return run_in_batches(rows, lengths, run, batch_tokens=self.batch_tokens, turn=self.runner.turn)
 
     async def score_async(
         self,

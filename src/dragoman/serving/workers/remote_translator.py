@@ -136,7 +136,7 @@ def _pack_parts(items: Sequence[object]) -> list[bytes]:
 
 
 def _unpack_parts(parts: Sequence[bytes]) -> list[Any]:
-    return [item for part in parts for item in load(part)]  # written by the server itself
+    return [item for part in parts for item in load(part)]
 
 
 def decoding_calls(translators: Mapping[str, Translator]) -> dict[str, Callable[..., Awaitable[Any]]]:
@@ -147,15 +147,20 @@ def decoding_calls(translators: Mapping[str, Translator]) -> dict[str, Callable[
         for part in parts:
             requests += load(part)
             await asyncio.sleep(0)
-        found = await translators[name].search_async(requests)
+        found = await translators[name].runner.run_async(requests)
         return await asyncio.to_thread(_pack_parts, found)
 
     async def score(name: str, sources: Sources, targets: Sources, options: Any) -> list[Hypothesis]:
-        use = translators[name].use_backend
-        return await run_in_thread(use, lambda backend: backend.score(sources, targets, **options))
+        return await run_in_thread(_run_alone, translators[name], "score", sources, targets, options)
 
     async def align(name: str, sources: Sources, targets: Sources, options: Any) -> list[Any]:
-        use = translators[name].use_backend
-        return await run_in_thread(use, lambda backend: backend.align(sources, targets, **options))
+        return await run_in_thread(_run_alone, translators[name], "align", sources, targets, options)
 
     return {"decode": decode, "score": score, "align": align}
+
+
+def _run_alone(translator: Translator, method: str, sources: Sources, targets: Sources, options: Any) -> list[Any]:
+    """Return the result of a method of the backend, while no other thread uses it."""
+    with translator.runner.turn():
+        found: list[Any] = getattr(translator.backend, method)(sources, targets, **options)
+        return found
