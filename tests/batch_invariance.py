@@ -48,7 +48,7 @@ def in_engine(translator: Translator, texts: Sequence[str], settings: DecodingCo
     found: dict[int, Row] = {}
     with Engine(translator.backend, max_tokens=MAX_TOKENS) as engine:
         shared = Translator(translator.model, translator.tokenizer)
-        shared._runner.run = engine.run  # type: ignore[method-assign]
+        shared.runner.run = engine.run  # type: ignore[method-assign]
 
         def call(number: int) -> None:
             generator = random.Random(number)
