@@ -31,7 +31,7 @@ def test_histograms_count_values_up_to_each_bound(values):
 
 def test_labels_are_models_and_interfaces_only():
     metrics = Metrics(active_requests=lambda: 0, engines=list)
-    with metrics.observe(["two dogs"], interface="DeepL") as observed:
+    with metrics.observe(len("two dogs"), interface="DeepL") as observed:
         observed("en-de", ["zwei Hunde"])
     labels = {
         label
