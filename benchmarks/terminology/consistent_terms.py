@@ -18,7 +18,7 @@ from dragoman.data.documents.recognize import open_document
 from dragoman.data.terminology.consistent_terms import choose_words
 from dragoman.evaluation import Chrf, corpus_score
 from dragoman.inference import Translator
-from dragoman.runs.translate_file import FileOptions, translate_file
+from dragoman.runs.translate_file import FileOptions, translate_document
 
 HERE = Path(__file__).parent
 TERMS = {
@@ -76,9 +76,9 @@ def measure(
     document = open_document("\n".join([HEADER, *entries]).encode(), name="pt.po")
     options: Any = {} if control == "none" else {"glossary": glossary}
     start = time.process_time()
-    found = translate_file(translator, document, FileOptions(consistent_terms=consistent), stream_options=options)
+    found = translate_document(translator, document, FileOptions(consistent_terms=consistent), stream_options=options)
     seconds = time.process_time() - start
-    pairs = [(one.source, one.translation) for one in found.report.segments]
+    pairs = [(one.source, one.text) for one in found.report.segments]
     choices = choose_words(glossary, pairs)
     score = corpus_score([text for _, text in pairs], [[references[source] for source, _ in pairs]], Chrf())
     return {

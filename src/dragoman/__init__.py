@@ -24,6 +24,9 @@ __all__ = [
     "DragomanError",
     "Embedder",
     "ExportResult",
+    "FileOptions",
+    "FileReport",
+    "FileTranslation",
     "GenerationWarning",
     "Generator",
     "Glossary",
@@ -42,9 +45,11 @@ __all__ = [
     "Term",
     "TrainingResult",
     "Translation",
+    "TranslationMemory",
     "TranslationResult",
     "TranslationWarning",
     "Translator",
+    "UnitTranslation",
     "__version__",
     "evaluate",
     "export",
@@ -53,10 +58,14 @@ __all__ = [
     "pull",
     "push",
     "read_glossary",
+    "read_memory",
     "train",
+    "translate_file",
 ]
 
 if TYPE_CHECKING:
+    from dragoman.data.documents.document import UnitTranslation
+    from dragoman.data.documents.translation_memory import TranslationMemory
     from dragoman.data.terminology.glossary import Glossary, Term
     from dragoman.data.terminology.glossary_files import read_glossary
     from dragoman.decoding import AnswerConfig, DecodingConfig, Hypothesis, SamplingConfig
@@ -84,12 +93,14 @@ if TYPE_CHECKING:
     )
     from dragoman.runs.evaluate import evaluate
     from dragoman.runs.export import ExportResult, export
+    from dragoman.runs.file_report import FileReport
     from dragoman.runs.hub.pull import PullResult, pull
     from dragoman.runs.hub.push import PushResult, push
     from dragoman.runs.import_model import ImportResult, import_model
     from dragoman.runs.load import load
     from dragoman.runs.model_card import TrainingResult
     from dragoman.runs.train import train
+    from dragoman.runs.translate_file import FileOptions, FileTranslation, read_memory, translate_file
 
     __version__: str
 else:  # type checkers would accept every name that `__getattr__` may return
@@ -102,6 +113,9 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "DecodingConfig": "decoding",
         "DragomanError": "errors",
         "ExportResult": "runs.export",
+        "FileOptions": "runs.translate_file",
+        "FileReport": "runs.file_report",
+        "FileTranslation": "runs.translate_file",
         "Glossary": "data.terminology.glossary",
         "Hypothesis": "decoding",
         "ImportResult": "runs.import_model",
@@ -112,6 +126,8 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "Score": "evaluation",
         "Term": "data.terminology.glossary",
         "TrainingResult": "runs.model_card",
+        "TranslationMemory": "data.documents.translation_memory",
+        "UnitTranslation": "data.documents.document",
         "evaluate": "runs.evaluate",
         "export": "runs.export",
         "import_model": "runs.import_model",
@@ -119,7 +135,9 @@ else:  # type checkers would accept every name that `__getattr__` may return
         "pull": "runs.hub.pull",
         "push": "runs.hub.push",
         "read_glossary": "data.terminology.glossary_files",
+        "read_memory": "runs.translate_file",
         "train": "runs.train",
+        "translate_file": "runs.translate_file",
     }
     """Modules of the names that are not in `dragoman.inference`."""
 

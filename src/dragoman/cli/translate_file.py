@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.atomic_files import require_writable, write_atomically, write_text
+from dragoman.atomic_files import require_writable, write_atomically
 from dragoman.cli import messages, options, text_io
 from dragoman.cli.control_options import read_control
 from dragoman.cli.translate_text import RunToTranslate
@@ -19,7 +18,7 @@ from dragoman.number_words import counted
 if TYPE_CHECKING:
     from dragoman.data.documents.recognize import DocumentFormat
     from dragoman.inference.translation_result import TranslationResult
-    from dragoman.runs.translate_file import FileReport
+    from dragoman.runs.file_report import FileReport
 
 
 def translate_file_command(
@@ -37,7 +36,7 @@ def translate_file_command(
     """
     from dragoman.data.documents.recognize import open_document
     from dragoman.inference.text_segmentation import build_splitter
-    from dragoman.runs.translate_file import FileOptions, read_memory, translate_file
+    from dragoman.runs.translate_file import FileOptions, read_memory, translate_document, with_languages
 
     options.refuse({name: control.get(name) for name in ("target_prefix", "markup")}, "with --file")
     if "memory" not in files:
@@ -57,17 +56,17 @@ def translate_file_command(
     )
     translator = model.load()
     config = model.config(translator)
-    own_languages = languages if translator.tokenizer.prefixes.languages else {}
-    stream_options: Any = {"split": "sentences", "language": language, **own_languages, **read_control(control)}
+    given: Any = {"language": language, **languages, **read_control(control)}
+    stream_options = with_languages(translator, given)
 
     def progress(results: Iterator[TranslationResult], total: int) -> Iterable[TranslationResult]:
         with closing(text_io.with_progress(results, "segments", output=output, total=total)) as shown:
             yield from shown
 
-    found = translate_file(translator, document, chosen, config, stream_options=stream_options, progress=progress)
+    found = translate_document(translator, document, chosen, config, stream_options=stream_options, progress=progress)
     _write(found.content, output)
     if "report" in files:
-        write_text(files["report"], json.dumps(found.report.to_dict(), ensure_ascii=False, indent=2) + "\n")
+        found.report.write(files["report"])
     _say_report(found.report, output)
 
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+import dragoman
 from dragoman import load
 from dragoman.data.documents.recognize import open_document
 from dragoman.data.documents.translation_memory import TranslationMemory
 from dragoman.data.terminology.glossary import Glossary
 from dragoman.inference.translator import Translator
-from dragoman.runs.translate_file import FileOptions, FileTranslation, read_memory, translate_file
+from dragoman.runs.translate_file import FileOptions, FileTranslation, read_memory, translate_document
+from tests.small_runs import dragoman as dragoman_command
 from tests.unit.data.documents.samples import TMX, XLIFF_1
 from tests.unit.data.documents.test_po import PO
 from tests.unit.inference.test_translator import tokenizer, translator
@@ -44,7 +46,7 @@ def model(tokenizer) -> Translator:
 
 def translated(model: Translator, text: str, name: str = "de.po", **options) -> FileTranslation:
     document = open_document(text.encode(), name=name, target_language="de")
-    return translate_file(model, document, FileOptions(**options), stream_options=PLAIN)
+    return translate_document(model, document, FileOptions(**options), stream_options=PLAIN)
 
 
 def test_existing_translations_stay_unless_asked(model: Translator) -> None:
@@ -65,7 +67,7 @@ def test_equal_texts_are_translated_once(model: Translator) -> None:
         return results
 
     document = open_document(MENU.encode(), name="de.po")
-    found = translate_file(model, document, FileOptions(only="all"), stream_options=PLAIN, progress=progress)
+    found = translate_document(model, document, FileOptions(only="all"), stream_options=PLAIN, progress=progress)
     assert seen == [3]
     assert found.report.counts["machine"] == 4
     assert found.report.counts["copied"] == 1
@@ -102,7 +104,7 @@ def test_a_limit_of_length_gives_a_warning(model: Translator) -> None:
 def test_white_space_around_a_text_stays(model: Translator) -> None:
     text = 'msgid "  two dogs\\n"\nmsgstr ""\n'
     expected = model.translate("two dogs").text
-    assert translated(model, text).report.segments[0].translation == f"  {expected}\n"
+    assert translated(model, text).report.segments[0].text == f"  {expected}\n"
 
 
 def test_memories_are_read_from_several_formats(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_terms_are_counted_and_missing_ones_marked(model: Translator) -> None:
     glossary = Glossary.from_pairs({"dog": "Hund|hund", "two": "zwei"})
     memory = TranslationMemory([("a dog", "ein Hund"), ("two dogs", "drei Hunde")])
     options = FileOptions(only="all", memory=memory)
-    found = translate_file(
+    found = translate_document(
         model, document, options, stream_options={**PLAIN, "glossary": glossary, "glossary_mode": "soft"}
     )
     segments = {one.source: one for one in found.report.segments}
@@ -140,15 +142,15 @@ def test_a_term_has_one_word_in_a_file() -> None:
     document = open_document(po.encode(), name="de.po", target_language="de")
     options = {**PLAIN, "glossary": Glossary.from_pairs({"cat": "Haus|hund"})}
     free, found = (
-        translate_file(trained, document, FileOptions(consistent_terms=one), stream_options=options).report
+        translate_document(trained, document, FileOptions(consistent_terms=one), stream_options=options).report
         for one in (False, True)
     )
     assert free.term_choices == []
     [choice] = found.term_choices
     assert (choice.source, choice.forms, choice.texts, choice.inconsistent) == ("cat", ("hund",), 5, 0)
-    words = [[word for word in ("Haus", "und") if word in one.translation] for one in found.segments]
+    words = [[word for word in ("Haus", "und") if word in one.text] for one in found.segments]
     assert words == [["und"]] * 5
-    assert choice.changed == sum("Haus" in one.translation for one in free.segments) > 0
+    assert choice.changed == sum("Haus" in one.text for one in free.segments) > 0
     assert found.to_dict()["term_choices"][0]["changed"] == choice.changed
     assert found.counts["inconsistent_terms"] == 0
 
@@ -156,7 +158,24 @@ def test_a_term_has_one_word_in_a_file() -> None:
 def test_placeholders_and_messages_of_files_stay_whole(model: Translator) -> None:
     source = '{"a": "the dog %s.", "b": "{n, plural,\\n one {# dog of {owner}}\\n other {# dogs}\\n}"}'
     document = open_document(source.encode(), name="de.json", target_language="de")
-    found = translate_file(model, document, FileOptions()).content.decode()
+    found = translate_document(model, document, FileOptions()).content.decode()
     assert found.count("%s") == found.count("{owner}") == 1
     assert found.count('"{n, plural,\\n one {') == found.count("}\\n other {") == found.count('}\\n}"') == 1
     assert found.count("#") == 2
+
+
+def test_python_translates_a_file_as_the_command_does(tmp_path: Path) -> None:
+    run = Path(__file__).parents[2] / "golden" / "run-1"
+    (tmp_path / "app.po").write_text(MENU, encoding="utf-8")
+    arguments = ["--file", tmp_path / "app.po", "--only", "all", "--output", tmp_path / "command.po"]
+    dragoman_command("translate", run, *arguments, "--report", tmp_path / "command.json", "--no-placeholders")
+    translator = dragoman.load(run, dragoman.Translator)
+    options = dragoman.FileOptions(only="all")
+    translation = dragoman.translate_file(translator, tmp_path / "app.po", options, placeholders=False)
+    translation.write(tmp_path / "python.po", report=tmp_path / "python.json")
+    assert translation.report.counts["translated"] == 5
+    for ending in ("po", "json"):
+        assert (tmp_path / f"python.{ending}").read_bytes() == (tmp_path / f"command.{ending}").read_bytes()
+    content = (tmp_path / "app.po").read_bytes()
+    again = dragoman.translate_file(translator, content, options, name="app.po", placeholders=False)
+    assert again.content == translation.content

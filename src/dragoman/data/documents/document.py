@@ -1,8 +1,8 @@
 """Contract of documents: the texts of a file as units, and the file with their translations."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
 
 from dragoman.errors import DataError
 from dragoman.number_words import counted
@@ -11,8 +11,9 @@ Markup = Literal["xml", "html"]
 """How the source of a unit is written: as an XML fragment, with escaped text, or as a part of an HTML page."""
 State = Literal["untranslated", "needs_review", "translated", "final"]
 """State of the target that a file has; `needs_review` is fuzzy in PO, and `final` may not be changed."""
-Origin = Literal["machine", "memory", "fuzzy_memory"]
-"""Whether a model wrote a translation, or it is the one of an equal or a similar text in a translation memory."""
+Origin = Literal["machine", "memory", "fuzzy_memory", "copy"]
+"""Whether a model wrote a translation, a translation memory has it for an equal or a similar text, or it is the source.
+"""
 
 MAX_BYTES = 256 * 2**20
 """Size of the largest document, unpacked."""
@@ -48,12 +49,38 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitTranslation:
-    """Translation of a unit, in the form of its source: plain text, or a fragment in its `markup`."""
+    """Translation of a unit, in the form of its source, and what a report says about it.
+
+    The form is plain text, or a fragment in the `markup` of the unit.
+    """
 
     text: str
     needs_review: bool = False
     """Whether the file says, where its format can, that a person should look at the translation."""
     origin: Origin = "machine"
+    key: str = ""
+    """Name of the unit in its file."""
+    line: int | None = None
+    source: str = ""
+    warnings: tuple[str, ...] = ()
+    similarity: float | None = None
+    """Similarity of the source in the memory."""
+    confidence: float | None = None
+    """Confidence of the model in the part that it is least sure of."""
+    placeholders: int = 0
+    """Placeholders in the source."""
+    terms: int = 0
+    """Terms of the glossary in the source."""
+    missing_terms: tuple[str, ...] = ()
+    """Terms that the translation lacks, or has in a forbidden form."""
+    unmet: tuple[str, ...] = ()
+    """Words of constraints that the translation lacks, repeats, or should not have."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record of a report."""
+        record = asdict(self)
+        first = {"key": self.key, "line": self.line, "source": self.source, "translation": self.text}
+        return first | {name: value for name, value in record.items() if name != "text"}
 
 
 class Document(Protocol):

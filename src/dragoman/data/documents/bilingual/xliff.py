@@ -27,6 +27,7 @@ _QUALIFIERS: dict[Origin, str] = {
     "machine": "mt-suggestion",
     "memory": "exact-match",
     "fuzzy_memory": "fuzzy-match",
+    "copy": "mt-suggestion",
 }
 NEEDS_REVIEW_2 = "dragoman:needs-review"
 """Value of subState in XLIFF 2, whose states do not tell a translation to review from a new one."""

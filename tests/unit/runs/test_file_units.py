@@ -3,7 +3,7 @@
 from dragoman.data.documents.document import Unit
 from dragoman.data.documents.recognize import open_document
 from dragoman.data.placeholders.rules import PlaceholderRules
-from dragoman.runs.file_placeholders import count_placeholders, placeholder_warnings, unit_rules
+from dragoman.runs.file_units import AnalyzedUnit, unit_rules
 
 MENU = """#, c-format
 msgid "Copy %d files to %s"
@@ -41,15 +41,19 @@ def test_strings_of_android_may_be_numbered() -> None:
     assert rules == NUMBERED
 
 
+def warnings(unit: Unit, text: str, rules: PlaceholderRules) -> list[str]:
+    return list(AnalyzedUnit.of(unit, rules).translated(text, "machine").warnings)
+
+
 def test_numbers_of_placeholders_are_no_loss() -> None:
     unit = Unit(source="Copy %d to {} or %s")
-    assert list(placeholder_warnings(unit, "Nach %2$s {0} %1$d", NUMBERED)) == []
-    assert list(placeholder_warnings(unit, "Nach %1$d {0}", NUMBERED)) == ["without the placeholder %s"]
-    assert list(placeholder_warnings(unit, "%d %s {} {}", PlaceholderRules())) == ["with a placeholder more: {}"]
+    assert warnings(unit, "Nach %2$s {0} %1$d", NUMBERED) == []
+    assert warnings(unit, "Nach %1$d {0}", NUMBERED) == ["without the placeholder %s"]
+    assert warnings(unit, "%d %s {} {}", PlaceholderRules()) == ["with a placeholder more: {}"]
 
 
 def test_accelerator_is_no_placeholder_and_is_missed() -> None:
     unit = Unit(source="E_xit %s")
-    assert list(count_placeholders(unit.source, unit, MARKED)) == ["%s"]
-    assert list(placeholder_warnings(unit, "_Beenden %s", MARKED)) == []
-    assert list(placeholder_warnings(unit, "Beenden %s", MARKED)) == ["without the accelerator"]
+    assert list(AnalyzedUnit.of(unit, MARKED).placeholders) == ["%s"]
+    assert warnings(unit, "_Beenden %s", MARKED) == []
+    assert warnings(unit, "Beenden %s", MARKED) == ["without the accelerator"]
