@@ -168,7 +168,8 @@ def test_python_translates_a_file_as_the_command_does(tmp_path: Path) -> None:
     run = Path(__file__).parents[2] / "golden" / "run-1"
     (tmp_path / "app.po").write_text(MENU, encoding="utf-8")
     arguments = ["--file", tmp_path / "app.po", "--only", "all", "--output", tmp_path / "command.po"]
-    dragoman_command("translate", run, *arguments, "--report", tmp_path / "command.json", "--no-placeholders")
+    arguments += ["--report", tmp_path / "command.json", "--no-placeholders"]
+    assert dragoman_command("translate", run, *arguments, cwd=tmp_path).returncode == 0
     translator = dragoman.load(run, dragoman.Translator)
     options = dragoman.FileOptions(only="all")
     translation = dragoman.translate_file(translator, tmp_path / "app.po", options, placeholders=False)
