@@ -22,7 +22,7 @@ MAX_REPEATED_WORDS = 4
 COPY_THRESHOLD = 0.5
 """Minimum fraction of words copied from the source, and missing in the reference, of a copied output."""
 
-_TRIMMED = re.compile(r"^\W+|\W+$")
+_TRIMMED = re.compile(r"\w(?:.*\w)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def words(text: str) -> list[str]:
     >>> words('"Zwei (2) Hunde," sagt er.')
     ['Zwei', '2', 'Hunde', 'sagt', 'er']
     """
-    return [trimmed for word in text.split() if (trimmed := _TRIMMED.sub("", word))]
+    return [trimmed[0] for word in text.split() if (trimmed := _TRIMMED.search(word))]
 
 
 def is_repetitive(output: str) -> bool:

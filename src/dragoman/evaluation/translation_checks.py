@@ -26,7 +26,9 @@ LOOP_LETTERS = 8
 """Letters of a phrase of which two in a row are a repetition, unlike those in “hand in hand in a street”."""
 SMOOTHING = 10.0
 """Letters that both lengths get, so that the ratio of short texts is not extreme."""
-_MARKUP = re.compile(r"<[^<>]*>|\b\w+://\S+|\S+@\S+\.\w+")
+_MARKUP = re.compile(r"<[^<>]*+>|\b\w++://\S++")
+_WORD_WITH_AT = re.compile(r"\S++")
+_DOMAIN_END = re.compile(r"\.\w++")
 _CHARACTER_LOOP = re.compile(r"([^\W\d_]{2,12}?)\1{3,}|([^\W\d_])\2{5,}")
 
 
@@ -59,7 +61,7 @@ def check_translation(
     source: str, translation: str, statistics: TextStatistics = NO_STATISTICS
 ) -> tuple[TranslationIssue, ...]:
     """Return what a person should look at in a translation, by its text and that of the source alone."""
-    source, translation = (_MARKUP.sub(" ", text) for text in (source, translation))
+    source, translation = (_without_markup(text) for text in (source, translation))
     if not translation.strip():
         return (TranslationIssue("empty", "The translation is empty."),) if words(source) else ()
     checks: Sequence[Callable[[str, str, TextStatistics], str | None]] = (
@@ -71,6 +73,18 @@ def check_translation(
     kinds: Sequence[CheckKind] = ("copied", "repeated", "length", "script")
     found = ((kind, check(source, translation, statistics)) for kind, check in zip(kinds, checks, strict=True))
     return tuple(TranslationIssue(kind, message) for kind, message in found if message is not None)
+
+
+def _without_markup(text: str) -> str:
+    """Return a text without tags, addresses of pages and e-mail addresses."""
+    text = _MARKUP.sub(" ", text)
+    return _WORD_WITH_AT.sub(_without_address, text) if "@" in text else text
+
+
+def _without_address(word: re.Match[str]) -> str:
+    """Return what follows the e-mail address that a word begins with; the word if it has none."""
+    at, end = word[0].find("@", 1), max(_DOMAIN_END.finditer(word[0]), key=re.Match.start, default=None)
+    return f" {word[0][end.end() :]}" if end is not None and 0 < at < end.start() - 1 else word[0]
 
 
 def log_length_ratio(source: str, translation: str) -> float:

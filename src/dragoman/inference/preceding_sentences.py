@@ -14,7 +14,7 @@ from dragoman.number_words import counted
 
 TextContext = Literal["previous"] | Sequence[str] | Sequence[Sequence[str]]
 """Sentences before all texts of a call, or before each, or `previous`: the texts of the call are a document."""
-_TERM = re.compile("{}(.*?){}(.*?){}".format(*TERM_SYMBOLS))
+_TERM = re.compile("{0}([^{0}{1}{2}\n]*+){1}([^{0}{1}{2}\n]*+){2}".format(*TERM_SYMBOLS))
 
 
 @final

@@ -15,20 +15,20 @@ def split_blocks(content: str, rules: MarkupRules) -> tuple[str, ...]:
     """
     pieces = list(read_tags(content, rules.markup))
     splitting = _splitting_elements(pieces, rules)
-    found, inline, ignored = [""], "", _Ignored()
+    found, inline, ignored = [list[str]()], list[str](), _Ignored()
     for piece in pieces:
         source = piece if isinstance(piece, str) else piece.source
         was_ignored = ignored.is_open
         if isinstance(piece, Tag):
             ignored.read(piece, rules, splitting)
         if was_ignored or ignored.is_open or (isinstance(piece, Tag) and piece.name in splitting):
-            _flush(found, inline, rules.markup)
-            inline = ""
-            found[-1] += source
+            _flush(found, "".join(inline), rules.markup)
+            inline = []
+            found[-1].append(source)
         else:
-            inline += source
-    _flush(found, inline, rules.markup)
-    return tuple(found)
+            inline.append(source)
+    _flush(found, "".join(inline), rules.markup)
+    return tuple(map("".join, found))
 
 
 @dataclass
@@ -57,15 +57,15 @@ class _Ignored:
                 assert_never(tag.kind)
 
 
-def _flush(found: list[str], inline: str, markup: Markup) -> None:
+def _flush(found: list[list[str]], inline: str, markup: Markup) -> None:
     """Add an inline fragment to the pieces, or to the markup before it if it has no text."""
     if not any(isinstance(one, str) and has_text(one) for one in read_tags(inline, markup)):
-        found[-1] += inline
+        found[-1].append(inline)
         return
     text = inline.strip()
     begin = inline.index(text)
-    found[-1] += inline[:begin]
-    found.extend([text, inline[begin + len(text) :]])
+    found[-1].append(inline[:begin])
+    found += [text], [inline[begin + len(text) :]]
 
 
 def _splitting_elements(pieces: list[Tag | str], rules: MarkupRules) -> frozenset[str]:

@@ -1,7 +1,9 @@
 """Elements of a fragment: its tags in pairs, whatever order they stand in."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import final
 
 from dragoman.data.markup.html_elements import OPAQUE
@@ -41,6 +43,8 @@ def pair_tags(fragment: str, rules: MarkupRules) -> tuple[list[Part], list[str]]
     """
     pieces = list(read_tags(fragment, rules.markup))
     partners, problems = _find_partners(pieces)
+    texts = [0, *accumulate(isinstance(piece, str) and has_text(piece) for piece in pieces)]
+    """Number of texts before each piece."""
     parts: list[Part] = []
     numbers: dict[int, int] = {}
     place = 0
@@ -48,7 +52,9 @@ def pair_tags(fragment: str, rules: MarkupRules) -> tuple[list[Part], list[str]]
         piece, partner = pieces[place], partners.get(place, -1)
         if isinstance(piece, str):
             parts.append(Part(None, piece, decode_text(piece, rules.markup)))
-        elif piece.kind == "start" and partner >= 0 and _is_one_part(piece, pieces[place + 1 : partner], rules):
+        elif piece.kind == "start" and partner >= 0 and (
+            texts[place] == texts[partner] or rules.is_ignored(piece.name, piece.source)
+        ):
             inside = pieces[place + 1 : partner]
             text = "".join(one for one in inside if isinstance(one, str))
             source = "".join(one if isinstance(one, str) else one.source for one in pieces[place : partner + 1])
@@ -78,25 +84,23 @@ def _find_partners(pieces: Sequence[Tag | str]) -> tuple[dict[int, int], list[st
     partners: dict[int, int] = {}
     problems: list[str] = []
     opened: list[tuple[int, str]] = []
+    names: Counter[str] = Counter()
+    """Number of open elements by name, so that an end tag without a partner does not search them."""
     for place, piece in enumerate(pieces):
         if isinstance(piece, str) or piece.kind not in ("start", "end"):
             continue
         if piece.kind == "start":
             opened.append((place, piece.name))
+            names[piece.name] += 1
             check_depth(len(opened))
             continue
-        depth = next((n for n in reversed(range(len(opened))) if opened[n][1] == piece.name), -1)
-        if depth < 0:
+        if not names[piece.name]:
             problems.append(f"{piece.source:.60} ends no element")
             continue
+        depth = next(n for n in reversed(range(len(opened))) if opened[n][1] == piece.name)
+        names.subtract(name for _, name in opened[depth:])
         problems += [f"<{name}> has no end tag" for _, name in opened[depth + 1 :]]
         start = opened[depth][0]
         partners[start], partners[place] = place, start
         del opened[depth:]
     return partners, problems + [f"<{name}> has no end tag" for _, name in opened]
-
-
-def _is_one_part(start: Tag, inside: Sequence[Tag | str], rules: MarkupRules) -> bool:
-    return rules.is_ignored(start.name, start.source) or not any(
-        isinstance(one, str) and has_text(one) for one in inside
-    )

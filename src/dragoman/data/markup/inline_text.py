@@ -21,8 +21,9 @@ from dragoman.data.markup.token_alignment import TokenAlignment, find_atoms
 _MAX_KEPT_TEXT = 80
 """Characters of the text of an untranslated element that the model reads, so that its place is aligned."""
 
-_BLANK = r"(?:\s|&nbsp;|&#160;|&#x0*a0;)*"
-_SPACE_BEFORE, _SPACE_AFTER = re.compile(rf"\A{_BLANK}", re.I), re.compile(rf"{_BLANK}\Z", re.I)
+_SPACE = re.compile(r"(?:\s|&nbsp;|&#160;|&#x0*+a0;)*+", re.I)
+_REVERSED_SPACE = re.compile(r"(?:\s|;psbn&|;061#&|;0a0*+x#&)*+", re.I)
+"""White space of HTML at the end of a text, from the last character to the first."""
 
 
 @final
@@ -81,16 +82,16 @@ def parse_inline(fragment: str, rules: MarkupRules) -> InlineText:
     first, last = _inner_parts(parts)
     outer = ["".join(part.source for part in some) for some in (parts[:first], parts[last:])]
     if first < last and parts[first].kind is None:
-        outer[0] += _space(_SPACE_BEFORE, parts[first].source)
+        outer[0] += _space(_SPACE, parts[first].source)
     if first < last and parts[last - 1].kind is None:
-        outer[1] = _space(_SPACE_AFTER, parts[last - 1].source) + outer[1]
+        outer[1] = _space(_REVERSED_SPACE, parts[last - 1].source[::-1])[::-1] + outer[1]
     reader = _Reader(parts)
     items = reader.read(first, last)
     return InlineText(reader.text.rstrip(), tuple(problems), fragment, outer[0], outer[1], items)
 
 
 def _space(pattern: re.Pattern[str], source: str) -> str:
-    found = pattern.search(source)
+    found = pattern.match(source)
     return found[0] if found else ""
 
 

@@ -17,10 +17,12 @@ In XML, references to entities that a document type defines, and CDATA sections 
 """
 _MARKUP = re.compile(
     r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![^>]*(?:>|\Z)|<\?.*?(?:>|\Z)"
-    r"|</?(?P<name>[A-Za-z_][^\s<>/]*)(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",
+    r"|</?(?P<name>[A-Za-z_][^\s<>/]*+)",
     re.DOTALL,
 )
-"""A comment without an end reaches to the end, so that the search takes linear time."""
+"""Markup, and the beginning of a tag. A comment without an end reaches to the end of the text."""
+_TAG_PART = re.compile(r"""[^<>"']*+(?:(?P<end>>)|(?P<quote>["']))?""")
+"""Part of a tag up to its end or the next quotation mark."""
 _ENTITY = re.compile(r"&([A-Za-z_:][\w:.-]{0,80};)")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _HTML_SPACE = re.compile(r"[ \t\n\f\r]+")
@@ -62,14 +64,41 @@ class Tag:
 
 def read_tags(content: str, markup: Markup) -> Iterator[Tag | str]:
     """Yield tags, and the texts between them with their character references; those of XML with CDATA sections."""
-    end = 0
-    for match in _MARKUP.finditer(content):
-        if match.start() > end:
-            yield from _read_text(content[end : match.start()], markup)
-        yield match[0] if markup == "xml" and _is_text_section(match[0]) else _tag(match, markup)
-        end = match.end()
+    end = place = 0
+    endless: set[int] = set()
+    while match := _MARKUP.search(content, place):
+        start, name = match.start(), match["name"]
+        place = match.end() if name is None else _tag_end(content, match.end(), endless)
+        if place < 0:
+            place = start + 1
+            continue
+        if start > end:
+            yield from _read_text(content[end:start], markup)
+        source = content[start:place]
+        yield source if markup == "xml" and _is_text_section(source) else _tag(source, name, markup)
+        end = place
     if end < len(content):
         yield from _read_text(content[end:], markup)
+
+
+def _tag_end(content: str, place: int, endless: set[int]) -> int:
+    """Return where a tag ends that is read up to a place outside of quotation marks; -1 if it has no end.
+
+    Such places are added to `endless`, so that no other tag is read on from there: the search takes linear time.
+    """
+    places: list[int] = []
+    while place not in endless:
+        places.append(place)
+        part = _TAG_PART.match(content, place)
+        assert part is not None  # it matches an empty text
+        if part["end"]:
+            return part.end()
+        closing = content.find(part["quote"], part.end()) if part["quote"] else -1
+        if closing < 0:
+            break
+        place = closing + 1
+    endless.update(places)
+    return -1
 
 
 def _read_text(source: str, markup: Markup) -> Iterator[Tag | str]:
@@ -96,8 +125,7 @@ def _is_text_section(source: str) -> bool:
     return is_section(source) and "<" not in source[len(_CDATA) :]
 
 
-def _tag(match: re.Match[str], markup: Markup) -> Tag:
-    source, name = match[0], match["name"]
+def _tag(source: str, name: str | None, markup: Markup) -> Tag:
     if name is None:
         return Tag("empty" if markup == "xml" and is_section(source) else "comment", "", source)
     if markup == "html":

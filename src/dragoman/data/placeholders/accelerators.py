@@ -20,7 +20,8 @@ MIN_TEXTS: Final = 2
 """Texts with an accelerator at the beginning of a word, from which all texts of a file are read so."""
 _IDEOGRAPHIC: Final = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR")
 """Beginnings of names of characters in scripts whose letters are on no key, or are no letters."""
-_END: Final = re.compile(r"[\s.…:：。?!]*$")
+_END: Final = re.compile(r"[\s.…:：。?!]*+")
+"""Marks at the end of a text, from the last character to the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,10 @@ class MarkedText:
         """Return a translation with the accelerator."""
         place = _find_letter(translation, self.letter)
         if place is None:
-            end = _END.search(translation)
-            assert end is not None  # it matches an empty end
-            return f"{translation[: end.start()]}({self.mark}{self.letter.upper()}){translation[end.start() :]}"
+            marks = _END.match(translation[::-1])
+            assert marks is not None  # it matches an empty end
+            end = len(translation) - marks.end()
+            return f"{translation[:end]}({self.mark}{self.letter.upper()}){translation[end:]}"
         return translation[:place] + self.mark + translation[place:]
 
 

@@ -16,7 +16,7 @@ MAX_BRANCHES = 64
 MAX_DEPTH = 16
 """Choices inside of each other."""
 _CHOICE = re.compile(r"\{\s*+([^\s{},']++)\s*+,\s*+(plural|selectordinal|select)\s*+,(\s*+offset\s*+:\s*+\d++)?+\s*+")
-_SELECTOR = re.compile(r"(?:=\d+|[^\s{}=']+)\s*+(?=\{)")
+_SELECTOR = re.compile(r"(?:=\d++|[^\s{}=']++)\s*+(?=\{)")
 _QUOTED: Final = "{}#|"
 """Characters that an apostrophe before them quotes."""
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from dragoman.data.placeholders.recognition import Placeholder
 
-_SPECIFIER: Final = re.compile(r"%([-+\#0 ',]*\d*(?:\.\d+)?(?:hh?|ll?|[qLjzt])?[diouxXeEfFgGaAcCsSp@])")
+_SPECIFIER: Final = re.compile(r"%([-+\#0 ',]*+\d*+(?:\.\d++)?+(?:hh?|ll?|[qLjzt])?[diouxXeEfFgGaAcCsSp@])")
 """Conversion of printf without number and without `*`; those of `strftime` cannot be numbered."""
 _NUMBERED: Final = re.compile(r"%\d+\$")
 _EMPTY_FIELD: Final = re.compile(r"\{((?:![rsa])?(?::[^{}]*)?)\}")

@@ -108,7 +108,7 @@ _EMOJI: Final = "\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 """Symbols and pictures, which vocabularies lack."""
 _SYNTAX: Final[dict[PlaceholderKind, str]] = {
     "code": r"""``[^\n]+?``(?!`)
-      | `(?![^`\n]*'[\s.,][^`\n]*`)[^`\n]++`  # and not the words between two ends of `GNU' quotation marks
+      | `(?!(?:[^`'\n]++|'(?![\s.,]))*+'[\s.,])[^`\n]++`  # and not the words between two ends of `GNU' quotation marks
       | (?<![\w@$%{\\.])[A-Za-z][A-Za-z0-9]*+(?:_[A-Za-z0-9]++)++(?![\w@])(?:\(\))?+
       | (?<![\w@$%:{\\.])[A-Za-z_]\w*+(?:\.\w++)*+\(\)""",
     "url": r"\b(?:https?|ftps?|sftp|file|wss?|ssh|git)://[^\s<>\"`]++|\bmailto:[^\s<>\"`]++|\bwww\.[^\s<>\"`]++",
@@ -126,7 +126,7 @@ _SYNTAX: Final[dict[PlaceholderKind, str]] = {
       | (?<![\w/.>)}}\]<%$~])(?:(?:~|\.{{1,2}})/[\w.+@~/-]*+
           |/(?:usr|etc|home|var|tmp|dev|opt|s?bin|lib|proc|sys|mnt|media|boot|root|run|srv)\b[\w.+@~/-]*+
           |/[\w.+@~-]++/[\w.+@~/-]*+)
-      | (?<![\w/.@%$-])(?:[\w*-]{{1,60}}/){{0,10}}[\w*-]{{1,60}}(?:\.[\w*-]{{1,30}}){{0,3}}\.(?:{_EXTENSIONS})(?![\w/-])
+      | (?<![\w/.@%$-])(?:[\w*-]{{1,60}}+/){{0,10}}+[\w*-]{{1,60}}+(?:\.[\w*-]{{1,30}}+){{0,3}}\.(?:{_EXTENSIONS})(?![\w/-])
     """,
     "escape": r"""\\(?:[nrt"'\\]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|(?<!')'[{}]+'(?!')""",
     "option": r"""(?<![\w-])--[A-Za-z][A-Za-z0-9-]*+(?:=[^\s,;:.!?)\]}'"]++)?+|(?<![^\s(\["'`“‘«])-[A-Za-z](?![\w-])""",

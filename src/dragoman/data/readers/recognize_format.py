@@ -81,8 +81,10 @@ _VARIETIES = frozenset(
     | {"traditional", "uk", "us"}
 )
 """Words before the name of a language in header lines."""
-_REMARK = re.compile(r"\s*[(\[].*[)\]]$|\s+[-–—/:,]\s.*$|,\s.*$")
+_REMARK = re.compile(r"(?<!\s)\s*+[(\[].*[)\]]$|(?<!\s)\s++[-–—/:,]\s.*$|,\s.*$")
 """Country or code after the name of a language: `English (US)`, `English - US`, `Chinese, traditional`."""
+MAX_NAME = 200
+"""Characters of a cell in which the name of a language is looked for."""
 _BRACES = re.compile(r"(.*)\{([^{},]+),([^{},]+)\}(.*)")
 _SETTINGS = re.compile(r"""\s*(["']?[\w.-]+["']?\s*:(\s|$)|[{#%]|---)""")
 """Beginning of a configuration file: a key, a brace, a comment or a YAML directive."""
@@ -262,7 +264,7 @@ def _named_columns(row: Sequence[str]) -> tuple[int, int] | None:
 
 def _language(name: str) -> str | None:
     """Return the English name of a language, whose name may have a variety or a remark, such as `English (US)`."""
-    *varieties, last = _REMARK.sub("", name).split() or [""]
+    *varieties, last = _REMARK.sub("", name[:MAX_NAME]).split() or [""]
     return LANGUAGE_NAMES.get(last) if _VARIETIES.issuperset(varieties) else None
 
 

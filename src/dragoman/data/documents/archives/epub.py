@@ -43,8 +43,9 @@ class Book:
         root = html.unescape(found[1])
         package = decode_xml(self._archive.read(root), f"{name}: {root}")
         self._parts: dict[str, SpanText] = {}
+        names = frozenset(self._archive.names)
         for path, kind in _items(package, posixpath.dirname(root)):
-            if path in self._archive.names and path not in self._parts:
+            if path in names and path not in self._parts:
                 text = decode_xml(self._archive.read(path), f"{name}: {path}")
                 self._parts[path] = (
                     SpanText(text, [*_labels(text)])

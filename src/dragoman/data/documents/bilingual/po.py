@@ -214,8 +214,8 @@ def _header_edits(header: PoMessage, text: str, language: str, forms: str) -> It
     """Yield the edits of header fields that a template leaves open."""
     value = header.fields["msgstr"]
     written = {
-        r"Content-Type: [^\\]*charset=(CHARSET)": "UTF-8",
-        r"Plural-Forms: ([^\\\"]*EXPRESSION[^\\\"]*)": forms,
+        r"Content-Type: [^\\]{0,200}charset=(CHARSET)": "UTF-8",
+        r"Plural-Forms: ([^\\\"]{0,200}EXPRESSION[^\\\"]*)": forms,
         r'"Language:( *)\\n': f" {language}",
     }
     for pattern, new in written.items():

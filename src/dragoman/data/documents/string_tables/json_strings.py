@@ -61,9 +61,11 @@ def _added(unit: Unit, category: str, text: str, key: JsonString, place: JsonStr
     """Return the entry of a plural form that is added before the form `other`, written in the same way."""
     new_key = escape(key.value.removesuffix("other") + category)
     between = text[key.end : place.start]
-    space = re.search(r"[ \t\r\n]*\Z", text[: key.start])
-    assert space is not None
-    return added(unit, category, key.start, lambda new: f"{new_key}{between}{escape(new)},{space[0]}")
+    start = key.start
+    while start and text[start - 1] in " \t\r\n":
+        start -= 1
+    space = text[start : key.start]
+    return added(unit, category, key.start, lambda new: f"{new_key}{between}{escape(new)},{space}")
 
 
 @dataclass(frozen=True, slots=True)

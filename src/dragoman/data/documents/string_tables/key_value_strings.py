@@ -8,17 +8,17 @@ from dragoman.data.documents.text_edits import EditedDocument, Entry, LineNumber
 from dragoman.errors import DataError, shorten
 
 _PROPERTY = re.compile(
-    r"""[ \t\f]*(?:(?P<comment>[#!][^\n]*)
-    |(?P<key>(?:[^\\\s=:]|\\(?:\r\n|[^\r]))+)[ \t\f]*(?:[=:][ \t\f]*)?
-    (?P<value>(?:[^\\\r\n]|\\(?:\r\n|.))*))?(?:\r?\n|\r|\Z)""",
+    r"""[ \t\f]*+(?:(?P<comment>[#!][^\n]*+)
+    |(?P<key>(?:[^\\\s=:]|\\(?:\r\n|[^\r]))++)[ \t\f]*+(?:[=:][ \t\f]*+)?+
+    (?P<value>(?:[^\\\r\n]|\\(?:\r\n|.))*+))?+(?:\r?\n|\r|\Z)""",
     re.VERBOSE | re.DOTALL,
 )
 _PROPERTY_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(\r\n|\n|\r)[ \t\f]*|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 _ARGUMENT = re.compile(r"\{\d")
 _APPLE = re.compile(
-    r"""\s*(?:(?P<comment>/\*.*?\*/|//[^\n]*)
-    |(?P<key>"(?:[^"\\]|\\.)*"|[\w.$-]+)\s*(?:=\s*"(?P<value>(?:[^"\\]|\\.)*)"\s*)?;)""",
+    r"""\s*+(?:(?P<comment>/\*.*?\*/|//[^\n]*+)
+    |(?P<key>"(?:[^"\\]|\\.)*+"|[\w.$-]++)\s*+(?:=\s*+"(?P<value>(?:[^"\\]|\\.)*+)"\s*+)?+;)""",
     re.VERBOSE | re.DOTALL,
 )
 _APPLE_ESCAPE = re.compile(r"\\(?:U([0-9A-Fa-f]{4})|(.))", re.DOTALL)

@@ -12,7 +12,7 @@ from dragoman.data.documents.text_edits import decode_text
 
 MIN_WIDTH: Final = 40
 """Characters of the longest line from which on a paragraph may have been wrapped by a program."""
-_LINE = re.compile(r"([^\S\r\n\v\f]*)([^\r\n]*?)([^\S\r\n]*)(\r\n|\r|\n|\Z)")
+_LINE = re.compile(r"([^\S\r\n\v\f]*+)((?:\S++|[^\S\r\n]++(?=\S))*+)([^\S\r\n]*+)(\r\n|\r|\n|\Z)")
 
 
 @final

@@ -34,8 +34,9 @@ PUNCTUATION_BONUS: Final = 8
 _TIME = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}"
 _TIMING = re.compile(rf"[ \t]*({_TIME})[ \t]*-->[ \t]*({_TIME})(?:[ \t].*)?")
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
-_TAG = re.compile(r"</?(?P<name>[A-Za-z]+)[^<>\r\n]*>|<\d[\d:.]*>|\{\\[^{}\r\n]*\}")
-_SENTENCE_END = re.compile(r"""[.!?…。！？:♪♫*)\]][\s"'”’»)\]]*\Z""")
+_TAG = re.compile(r"</?(?P<name>[A-Za-z]++)[^<>\r\n]*+>|<\d[\d:.]*+>|\{\\[^{}\r\n]*+\}")
+_SENTENCE_END = re.compile(r"""[\s"'”’»]*+[.!?…。！？:♪♫*)\]]""")
+"""End of a sentence, from the last character to the first."""
 _SPEAKER = re.compile(r"(?:[-–—‐]|>>+)\s*")
 """Start of a line of another speaker."""
 _UNSPACED = r"\u3040-\u30ff\u3400-\u9fff"
@@ -199,7 +200,7 @@ def _read_cues(text: str, cues: Sequence[_Cue], format: Format) -> list[tuple[_C
 
 def _sentences(text: str, found: Sequence[tuple[_Cue, list[InlineUnit]]]) -> Iterator[list[_Lines]]:
     """Yield the cues of each sentence."""
-    ends = [bool(_SENTENCE_END.search(units[-1].source)) for _, units in found if units]
+    ends = [_ends_sentence(units[-1].source) for _, units in found if units]
     is_punctuated = sum(ends) >= MIN_PUNCTUATED * len(ends)
     sentence: list[_Lines] = []
     for cue, units in found:
@@ -235,12 +236,16 @@ def _grouped(
 def _continues(text: str, sentence: Sequence[_Lines], following: _Lines, *, is_punctuated: bool) -> bool:
     """Return whether a cue continues the sentence of the cues before."""
     (before, first), (cue, unit) = sentence[-1], following
-    if len(sentence) >= MAX_CUES or _SENTENCE_END.search(first.source) or not -1 <= cue.begin - before.end <= MAX_PAUSE:
+    if len(sentence) >= MAX_CUES or _ends_sentence(first.source) or not -1 <= cue.begin - before.end <= MAX_PAUSE:
         return False
     start = text[cue.lines[0][0] : unit.start]
     if start != text[before.lines[0][0] : first.start] or _SPEAKER.search(start):
         return False
     return unit.source[0].islower() or first.source[-1] in ",;" or is_punctuated
+
+
+def _ends_sentence(text: str) -> bool:
+    return _SENTENCE_END.match(text[::-1]) is not None
 
 
 def _pieces(text: str, cue: _Cue, decode: Callable[[str], str]) -> Iterator[Piece]:

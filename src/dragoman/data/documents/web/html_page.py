@@ -196,7 +196,8 @@ class _PageReader:
             opened, pieces = self._enclosing.pop()
             while opened.name != token.name:
                 opened, pieces = self._enclosing.pop()
-            self._pieces = [*pieces, Piece("void", opened.start, token.end)]
+            pieces.append(Piece("void", opened.start, token.end))
+            self._pieces = pieces
         else:
             self._flush()
 

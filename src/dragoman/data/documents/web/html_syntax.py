@@ -8,10 +8,11 @@ from typing import Literal, final
 from dragoman.data.markup.html_elements import VOID
 
 TokenKind = Literal["text", "start", "end", "comment", "declaration", "raw"]
-_TAG = re.compile(r"""<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*)(?:[^>=]|=\s*+(?:"[^"]*"|'[^']*')|=)*+>""")
+_TAG = re.compile(r"""<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:[^>=]|=\s*+(?:"[^"]*+"|'[^']*+')|=)*+>""")
 _OTHER = re.compile(
-    r"<!--(?:-?>|.*?(?:--!?>|\Z))|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![^>]*(?:>|\Z)|<\?[^>]*(?:>|\Z)|</[^>]*>", re.DOTALL
+    r"<!--(?:-?>|.*?(?:--!?>|\Z))|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![^>]*(?:>|\Z)|<\?[^>]*(?:>|\Z)", re.DOTALL
 )
+_ODD_END_TAG = re.compile(r"</[^>]*+>")
 ATTRIBUTE = re.compile(r"""(?P<name>[^\s=>/"']+)(?:\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s>"']+))?""")
 RAW_TEXT = frozenset(["script", "style", "xmp", "iframe", "noembed", "noframes", "title", "textarea"])
 """Elements of HTML whose content has no tags."""
@@ -35,10 +36,10 @@ def scan(page: str, *, xml: bool = False) -> Iterator[Token]:
 
     In HTML the content of a script, a style and of similar elements is one `raw` token. In XML names keep their case.
     """
-    place = 0
+    place, last = 0, page.rfind(">")
     while (begin := page.find("<", place)) >= 0:
         tag = _TAG.match(page, begin)
-        other = None if tag else _OTHER.match(page, begin)
+        other = None if tag else _OTHER.match(page, begin) or (_ODD_END_TAG.match(page, begin) if begin < last else None)
         if tag is None and other is None:
             if re.match(r"</?[A-Za-z]", page[begin : begin + 3]):
                 break  # a tag without an end: every later search would reach to the end of the page, too

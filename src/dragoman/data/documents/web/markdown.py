@@ -251,8 +251,8 @@ def _code_name(piece: Piece) -> str:
 
 def _outside(fragment: str) -> str:
     """Return a fragment with white space outside of its tags: emphasis neither begins nor ends with a space."""
-    opened = re.sub(r"((?:<g [^<>]*>)+)(\s+)", r"\2\1", fragment)
-    return re.sub(r"(\s+)((?:</g>)+)", r"\2\1", opened)
+    opened = re.sub(r"((?:<g [^<>]*+>)++)(\s*+)", r"\2\1", fragment)
+    return re.sub(r"(\s++)((?:</g>)*+)", r"\2\1", opened)
 
 
 def _as_tag(piece: Piece) -> str:

@@ -35,7 +35,7 @@ _OTHER_CODE = re.compile(
     r"\[\^[^\]\s]{1,80}\]:?|\A\[[ xX]\](?=\s)|\A\[![A-Z]{1,20}\]|\{[{%][^{}\n]{0,200}[%}]\}|\{[#.:][^{}\n]{0,80}\}"
 )
 """Footnotes, check boxes and alerts of GitHub; templates of Jekyll, Hugo and Jinja; attributes of Pandoc."""
-_HTML_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)[^>]*?(/?)>", re.DOTALL)
+_HTML_TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)[^>]*?(/?)>", re.DOTALL)
 
 
 @final
