@@ -18,6 +18,8 @@ Split = Literal["sentences"]
 """Units that texts are split into before they are translated."""
 MAX_LINE_LENGTH = 65_536
 """Tokens above which a line is refused as a mistake: it is no sentence or paragraph."""
+SPLIT_LENGTH = 16_384
+"""Characters in which sentences are looked for at once."""
 DEFAULT_LANGUAGE = "en"
 """Language whose abbreviations are known where none is named."""
 TWO_LETTER_CODES = frozenset(
@@ -377,7 +379,7 @@ def _split_heads(heads: Heads | None, text: str, parts: Sequence[str]) -> Sequen
 def _split_sentences(text: str, split_line: Callable[[str], Sequence[str]]) -> Layout:
     """Split each line; no sentence spans lines, and `split_line` keeps every character."""
     sentences, gaps = [], [""]
-    for part in (part for line in text.splitlines(keepends=True) for part in split_line(line)):
+    for part in (part for line in text.splitlines(keepends=True) for part in _split_line(line, split_line)):
         sentence = part.strip()
         if not sentence:
             gaps[-1] += part
@@ -387,6 +389,20 @@ def _split_sentences(text: str, split_line: Callable[[str], Sequence[str]]) -> L
         sentences.append(sentence)
         gaps.append(part[begin + len(sentence) :])
     return Layout(tuple(sentences), tuple(gaps))
+
+
+def _split_line(line: str, split_line: Callable[[str], Sequence[str]]) -> Iterator[str]:
+    """Yield the sentences of a line, found within `SPLIT_LENGTH` characters, since `split_line` takes quadratic time.
+
+    The last sentence of these characters is read again with the characters after it, unless it is all of them.
+    """
+    place = 0
+    while len(line) - place > SPLIT_LENGTH:
+        parts = split_line(line[place : place + SPLIT_LENGTH])
+        for part in parts[:-1] or parts:
+            yield part
+            place += len(part)
+    yield from split_line(line[place:])
 
 
 def _middle_break(text: str) -> tuple[int, int]:

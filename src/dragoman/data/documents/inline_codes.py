@@ -5,6 +5,7 @@ that it is the same in the translation.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -48,15 +49,17 @@ class InlineCodes:
     """Start and end as they are written; the end of a void code is empty."""
     own: frozenset[str] = frozenset()
     """Numbers of the codes of the source, which its translation has, too."""
+    _numbers: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """Numbers of each code."""
 
     def read(self, element: XmlElement) -> str:
         """Return the content of an element as a fragment; the first that is read is the source.
 
         Equal codes of a source and its target have one number.
         """
-        used: set[str] = set()
+        used: Counter[tuple[str, str]] = Counter()
         fragment = "".join(self._read(element.children, used))
-        self.own = self.own or frozenset(used)
+        self.own = self.own or frozenset(one for code, count in used.items() for one in self._numbers[code][:count])
         return fragment
 
     def write(self, fragment: str, key: str) -> str:
@@ -95,8 +98,11 @@ class InlineCodes:
             raise _error(key, text)
         return escape(self.write_text(_REFERENCE.sub(lambda found: _REFERENCES[found[1]], text)))
 
-    def _read(self, children: Sequence[XmlElement | XmlText | XmlOther], used: set[str]) -> Iterator[str]:
+    def _read(
+        self, children: Sequence[XmlElement | XmlText | XmlOther], used: Counter[tuple[str, str]]
+    ) -> Iterator[str]:
         pairs = self._linked(children)
+        ends = {id(end) for end in pairs.values()}
         for place, child in enumerate(children):
             if isinstance(child, XmlText):
                 yield escape(self.read_text(child.text))
@@ -104,7 +110,7 @@ class InlineCodes:
                 yield f'<x id="{self._number(child.raw, "", used)}"/>'
             elif place in pairs:
                 yield f'<g id="{self._number(self._raw(child), self._raw(pairs[place]), used)}">'
-            elif any(child is end for end in pairs.values()):
+            elif id(child) in ends:
                 yield "</g>"
             elif child.name in self.names.pairs and child.inner < child.end and not _is_protected(child):
                 start, end = self.text[child.start : child.inner], self.text[child.inner_end : child.end]
@@ -117,33 +123,37 @@ class InlineCodes:
     def _raw(self, element: XmlElement) -> str:
         return self.text[element.start : element.end]
 
-    def _number(self, start: str, end: str, used: set[str]) -> str:
+    def _number(self, start: str, end: str, used: Counter[tuple[str, str]]) -> str:
         """Return the number of a code: that of an equal one that this text has not used, or a new one."""
-        for number, code in self.codes.items():
-            if code == (start, end) and number not in used:
-                break
-        else:
-            number = str(len(self.codes) + 1)
-            self.codes[number] = (start, end)
-        used.add(number)
-        return number
+        code = (start, end)
+        numbers = self._numbers.setdefault(code, [])
+        if used[code] == len(numbers):
+            numbers.append(str(len(self.codes) + 1))
+            self.codes[numbers[-1]] = code
+        used[code] += 1
+        return numbers[used[code] - 1]
 
     def _linked(self, children: Sequence[XmlElement | XmlText | XmlOther]) -> dict[int, XmlElement]:
         """Return the end of each start that is among the same children, by place; pairs may not cross."""
         found: dict[int, XmlElement] = {}
-        opened: list[tuple[int, str, str]] = []
+        opened: list[tuple[int, tuple[str, str]]] = []
+        waiting: Counter[tuple[str, str]] = Counter()
+        """Number of open codes by the name and link of their ends, so that an end without a start searches none."""
         for place, child in enumerate(children):
             if not isinstance(child, XmlElement):
                 continue
             if child.name in self.names.starts:
                 expected = self.names.ends[self.names.starts.index(child.name)]
-                opened.append((place, expected, _link(child, self.names.links)))
+                opened.append((place, (expected, _link(child, self.names.links))))
+                waiting[opened[-1][1]] += 1
             elif child.name in self.names.ends:
                 wanted = (child.name, _link(child, self.names.end_links))
-                if any(one[1:] == wanted for one in opened):
-                    while opened[-1][1:] != wanted:
-                        opened.pop()
-                    found[opened.pop()[0]] = child
+                while waiting[wanted]:
+                    start, end = opened.pop()
+                    waiting[end] -= 1
+                    if end == wanted:
+                        found[start] = child
+                        break
         return found
 
 

@@ -10,6 +10,8 @@ CANDIDATES = 30
 """Number of texts, with the most words in common, that are compared with a text in full."""
 COMMON = 0.05
 """Share of the texts above which a word says little about a text and is left out of the search."""
+MAX_COMPARED = 2_000
+"""Characters of the longest text that similar ones are searched for: a comparison takes quadratic time."""
 _WORD = re.compile(r"\w+")
 
 
@@ -42,7 +44,7 @@ class TranslationMemory:
         source = _normal(source)
         if (target := self._targets.get(source)) is not None:
             return Match(source, target, 1.0)
-        if threshold >= 1.0:
+        if threshold >= 1.0 or len(source) > MAX_COMPARED:
             return None
         best: Match | None = None
         for candidate in self._candidates(source, threshold):
@@ -62,7 +64,7 @@ class TranslationMemory:
             found = index.get(word, ())
             if len(found) <= max(100, COMMON * len(self._sources)):
                 counts.update(found)
-        longest = len(source) * (2 - threshold) / threshold if threshold else float("inf")
+        longest = min(MAX_COMPARED, len(source) * (2 - threshold) / threshold if threshold else MAX_COMPARED)
         near = (self._sources[number] for number, _ in counts.most_common(10 * CANDIDATES))
         return [text for text in near if len(text) <= longest][:CANDIDATES]
 

@@ -52,8 +52,10 @@ def pair_tags(fragment: str, rules: MarkupRules) -> tuple[list[Part], list[str]]
         piece, partner = pieces[place], partners.get(place, -1)
         if isinstance(piece, str):
             parts.append(Part(None, piece, decode_text(piece, rules.markup)))
-        elif piece.kind == "start" and partner >= 0 and (
-            texts[place] == texts[partner] or rules.is_ignored(piece.name, piece.source)
+        elif (
+            piece.kind == "start"
+            and partner >= 0
+            and (texts[place] == texts[partner] or rules.is_ignored(piece.name, piece.source))
         ):
             inside = pieces[place + 1 : partner]
             text = "".join(one for one in inside if isinstance(one, str))

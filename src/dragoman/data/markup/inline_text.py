@@ -116,11 +116,24 @@ class _Reader:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
-        self.text = ""
+        self._texts: list[str] = []
+        self._length = 0
+        self._last = ""
+        """Last character of the text."""
         self._next_characters = [""] * (len(parts) + 1)
         """First character of the text at or after each part."""
         for place in reversed(range(len(parts))):
             self._next_characters[place] = parts[place].text[:1] or self._next_characters[place + 1]
+
+    @property
+    def text(self) -> str:
+        """Text that was read."""
+        return "".join(self._texts)
+
+    def _add(self, text: str) -> None:
+        self._texts.append(text)
+        self._length += len(text)
+        self._last = text[-1:] or self._last
 
     def read(self, first: int, last: int) -> tuple[Item, ...]:
         """Return the items of these parts, which are whole elements."""
@@ -130,15 +143,15 @@ class _Reader:
             part = self._parts[place]
             if part.kind is None:
                 # White space on both sides of a tag is one space.
-                at_start = not self.text or self.text[-1].isspace()
-                self.text += part.text.lstrip() if at_start else part.text
+                at_start = not self._last or self._last.isspace()
+                self._add(part.text.lstrip() if at_start else part.text)
             elif part.kind == "start":
-                begin, number = len(self.text), place
+                begin, number = self._length, place
                 children = self.read(place + 1, part.partner)
                 place = part.partner
                 closing = self._parts[place]
                 sides = (self._sides(number), self._sides(place))
-                items.append(Item(number, begin, len(self.text), part.source, closing.source, sides, children))
+                items.append(Item(number, begin, self._length, part.source, closing.source, sides, children))
             else:
                 items.append(self._empty(place, part))
             place += 1
@@ -146,12 +159,12 @@ class _Reader:
 
     def _empty(self, place: int, part: Part) -> Item:
         sides = self._sides(place)
-        begin = end = len(self.text)
+        begin = end = self._length
         if part.text and len(part.text) <= _MAX_KEPT_TEXT:
-            self.text += part.text
-            end = len(self.text)
-        elif part.is_visible and self.text[-1:].isalnum() and self._next_characters[place + 1].isalnum():
-            self.text += "" if part.source.startswith("<wbr") else " "  # a line break or an image separates words
+            self._add(part.text)
+            end = self._length
+        elif part.is_visible and self._last.isalnum() and self._next_characters[place + 1].isalnum():
+            self._add("" if part.source.startswith("<wbr") else " ")  # a line break or an image separates words
         return Item(place, begin, end, part.source, None, (sides, sides), (), part.text, part.is_visible)
 
     def _sides(self, place: int) -> Sides:

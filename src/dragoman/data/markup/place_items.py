@@ -229,12 +229,8 @@ def scale_items(items: Sequence[Item], source: Sequence[Span], count: int) -> li
     def scale(place: int) -> int:
         return bisect_right(ends, place) * count // max(1, len(ends))
 
-    return [
-        PlacedItem(
-            item,
-            scale(item.begin),
-            scale(item.begin if item.end_tag is None else item.end),
-            tuple(scale_items(item.children, source, count)),
-        )
-        for item in items
-    ]
+    def scaled(item: Item) -> PlacedItem:
+        end = scale(item.begin if item.end_tag is None else item.end)
+        return PlacedItem(item, scale(item.begin), end, tuple(map(scaled, item.children)))
+
+    return list(map(scaled, items))

@@ -1,6 +1,7 @@
 """Clusters of placeholders that touch each other, with what belongs to them, and what is left outside."""
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -59,22 +60,24 @@ def cluster_placeholders(text: str, found: Sequence[Placeholder], *, markup: boo
 
 def _join_elements(clusters: Sequence[Cluster]) -> list[Cluster]:
     """Return the clusters; a cluster that is all that an element has is joined with its tags: `<ph>%s</ph>`."""
-    joined: list[Cluster] = []
+    joined: list[tuple[int, int, deque[Placeholder]]] = []
     for one in clusters:
-        joined.append(one)
-        if len(joined) < 3:
-            continue
-        start, inner, end = joined[-3:]
-        tags = [text for cluster in (start, end) for text in cluster.texts]
-        if (
-            start.end == inner.start
-            and inner.end == end.start
-            and len(tags) == 2
-            and _name_of_tag(tags[0]) == _name_of_tag(tags[1])
-            and [tag.startswith("</") for tag in tags] == [False, True]
-        ):
-            joined[-3:] = [Cluster(start.start, end.end, (*start.found, *inner.found, *end.found))]
-    return joined
+        joined.append((one.start, one.end, deque(one.found)))
+        while len(joined) >= 3 and _is_element(*joined[-3:]):
+            start, inner, end = joined[-3:]
+            inner[2].appendleft(start[2][0])
+            inner[2].append(end[2][0])
+            joined[-3:] = [(start[0], end[1], inner[2])]
+    return [Cluster(start, end, tuple(found)) for start, end, found in joined]
+
+
+def _is_element(*parts: tuple[int, int, Sequence[Placeholder]]) -> bool:
+    """Return whether the first and the last of three clusters that touch are the tags of an element."""
+    start, inner, end = parts
+    if start[1] != inner[0] or inner[1] != end[0] or len(start[2]) > 1 or len(end[2]) > 1:
+        return False
+    tags = start[2][0].text, end[2][0].text
+    return _name_of_tag(tags[0]) == _name_of_tag(tags[1]) and [tag.startswith("</") for tag in tags] == [False, True]
 
 
 def _name_of_tag(text: str) -> str | None:
@@ -84,18 +87,25 @@ def _name_of_tag(text: str) -> str | None:
 
 def _join_touching(text: str, clusters: Sequence[Cluster], *, tags: bool) -> list[Cluster]:
     """Return the clusters; clusters that stay together are joined: tags, or what is no tag."""
-    joined: list[Cluster] = []
+    groups: list[list[Cluster]] = []
     for one in clusters:
-        last = joined[-1] if joined else None
+        last = groups[-1][-1] if groups else None
         if (
             last is not None
             and (one.found[0].kind == "tag") == tags
             and _touches(text[last.end : one.start], last.found[-1], one.found[0])
         ):
-            joined[-1] = Cluster(last.start, one.end, (*last.found, *one.found))
+            groups[-1].append(one)
         else:
-            joined.append(one)
-    return joined
+            groups.append([one])
+    return list(map(join_clusters, groups))
+
+
+def join_clusters(clusters: Sequence[Cluster]) -> Cluster:
+    """Return clusters as one."""
+    if len(clusters) == 1:
+        return clusters[0]
+    return Cluster(clusters[0].start, clusters[-1].end, tuple(one for cluster in clusters for one in cluster.found))
 
 
 def _touches(gap: str, first: Placeholder, second: Placeholder) -> bool:
@@ -144,23 +154,26 @@ def trim_clusters(
     if not _has_letters(text, clusters, markup=markup):
         return len(text), len(text), []
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    left = list(clusters)
+    left = deque(clusters)
     while left and left[0].start == start and not whole_start:
         first = left[0]
         is_label = text[first.end : first.end + 2] == ": "
         if not is_label and not all(one.kind in _OUTSIDE for one in first.found):
             break
         start = first.end + is_label
-        start += len(text[start:]) - len(text[start:].lstrip())
-        left = left[1:]
+        while start < len(text) and text[start].isspace():
+            start += 1
+        left.popleft()
     while left and left[-1].end == end and start < left[-1].start:
         last = left[-1]
         is_value = text[max(start, last.start - 2) : last.start] == ": "
         if not is_value and not all(one.kind in _OUTSIDE for one in last.found):
             break
-        end = start + len(text[start : last.start].rstrip())
-        left = left[:-1]
-    return start, end, left
+        end = last.start
+        while end > start and text[end - 1].isspace():
+            end -= 1
+        left.pop()
+    return start, end, list(left)
 
 
 def _has_letters(text: str, clusters: Sequence[Cluster], *, markup: bool) -> bool:

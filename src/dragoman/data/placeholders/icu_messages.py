@@ -256,8 +256,11 @@ def _after_quote(text: str, place: int, *, in_plural: bool) -> int:
     return end
 
 
-def _expand(message: Message, plural: Choice | None, count: int = 1) -> Iterator[str | Leaf]:
-    """Yield the sentences of a message, and what surrounds them; `plural` is the innermost plural choice around it."""
+def _expand(message: Message, plural: Choice | None, count: int = 1, depth: int = 0) -> Iterator[str | Leaf]:
+    """Yield the sentences of a message, and what surrounds them; `plural` is the innermost plural choice around it.
+
+    `count` is the number of sentences, and `depth` of the choices before.
+    """
     first = next((place for place, node in enumerate(message) if isinstance(node, Choice)), None)
     if first is None:
         yield _leaf(message, plural)
@@ -265,13 +268,13 @@ def _expand(message: Message, plural: Choice | None, count: int = 1) -> Iterator
     choice = message[first]
     assert isinstance(choice, Choice)
     count *= len(choice.branches)
-    if count > MAX_BRANCHES:
+    if count > MAX_BRANCHES or depth == MAX_BRANCHES:
         raise _NotTranslatableError
     yield choice.head
     for selector, branch, space in choice.branches:
         yield selector + "{"
         whole = (*message[:first], *branch, *message[first + 1 :])
-        yield from _expand(whole, choice if choice.is_plural else plural, count)
+        yield from _expand(whole, choice if choice.is_plural else plural, count, depth + 1)
         yield "}" + space
     yield "}"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
 
-from dragoman.data.placeholders.clusters import Cluster, cluster_placeholders, trim_clusters
+from dragoman.data.placeholders.clusters import Cluster, cluster_placeholders, join_clusters, trim_clusters
 from dragoman.data.placeholders.numbering import number_placeholders
 from dragoman.data.placeholders.recognition import Placeholder, find_placeholders
 
@@ -94,8 +94,7 @@ def protect_placeholders(
     if not free:
         return ProtectedText("", (), text, "")
     if len(clusters) > len(free):
-        rest = clusters[len(free) - 1 :]
-        clusters = [*clusters[: len(free) - 1], Cluster(rest[0].start, rest[-1].end, sum((c.found for c in rest), ()))]
+        clusters = [*clusters[: len(free) - 1], join_clusters(clusters[len(free) - 1 :])]
     parts, slots, place = [], [], start
     for cluster, stand_in in zip(clusters, free, strict=False):
         slot = _slot(text, cluster, stand_in)
@@ -180,7 +179,7 @@ def are_in_place(slots: Sequence[Slot], source: str, translation: str, *, writte
 
 
 def _slot(text: str, cluster: Cluster, stand_in: str) -> Slot:
-    before, after = text[: cluster.start][-1:], text[cluster.end :][:1]
+    before, after = text[max(0, cluster.start - 1) : cluster.start], text[cluster.end : cluster.end + 1]
     return Slot(stand_in, text[cluster.start : cluster.end], cluster.texts, before, after, cluster.is_ordered)
 
 

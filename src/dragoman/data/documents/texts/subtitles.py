@@ -10,6 +10,7 @@ import functools
 import html
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, final
@@ -29,6 +30,8 @@ MAX_CUES: Final = 8
 """Cues of one sentence."""
 MIN_PUNCTUATED: Final = 0.3
 """Share of cues that end a sentence from which on the file is taken as one with punctuation marks."""
+_MAX_NEAR: Final = 64
+"""Places on each side of the wanted one that are compared; tags take no characters, so that many may be as near."""
 PUNCTUATION_BONUS: Final = 8
 """Characters that a cut may be off its place in order to follow a punctuation mark."""
 _TIME = r"(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}"
@@ -171,11 +174,12 @@ def cut_text(text: str, shares: Sequence[int]) -> list[str]:
     ends = [0]
     for word in words:
         ends.append(ends[-1] + len(_TAG.sub("", word)))
+    good = [place for place, word in enumerate(words) if _NOT_FIRST.match(word.lstrip()) is None]
     parts: list[str] = []
-    begin, share = 0, 0
+    begin, share, total = 0, 0, sum(shares)
     for number, part in enumerate(shares[:-1], start=1):
         share += part
-        wanted = ends[-1] * share / sum(shares)
+        wanted = ends[-1] * share / total
         possible = range(begin + 1, len(words) - (len(shares) - number) + 1)
 
         def cost(stop: int, wanted: float = wanted) -> float:
@@ -183,10 +187,30 @@ def cut_text(text: str, shares: Sequence[int]) -> list[str]:
             is_bad = _NOT_FIRST.match(words[stop].lstrip()) is not None
             return abs(ends[stop] - wanted) - bonus + ends[-1] * is_bad
 
-        stop = min(possible, key=cost)
+        near = {*_near(possible, possible, ends, wanted), *_near(good, possible, ends, wanted)}
+        stop = min(sorted(near), key=cost)
         parts.append("".join(words[begin:stop]).strip())
         begin = stop
     return [*parts, "".join(words[begin:]).strip()]
+
+
+def _near(places: Sequence[int], possible: range, ends: Sequence[int], wanted: float) -> Sequence[int]:
+    """Return the possible ones of the places that are nearest to the wanted number of characters.
+
+    Places that are farther than the nearest one by more than a punctuation mark counts are left out.
+    """
+
+    def count(place: int) -> int:
+        return ends[place]
+
+    low, high = bisect_left(places, possible.start), bisect_left(places, possible.stop)
+    if low == high:
+        return ()
+    middle = bisect_left(places, wanted, low, high, key=count)
+    nearest = ends[places[max(low, middle - 1)]], ends[places[min(high - 1, middle)]]
+    start = bisect_left(places, nearest[0] - PUNCTUATION_BONUS, low, high, key=count)
+    stop = bisect_right(places, nearest[1] + PUNCTUATION_BONUS, low, high, key=count)
+    return places[max(start, middle - _MAX_NEAR) : min(stop, middle + _MAX_NEAR)]
 
 
 _Lines = tuple[_Cue, InlineUnit]

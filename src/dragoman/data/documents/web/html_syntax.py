@@ -39,7 +39,9 @@ def scan(page: str, *, xml: bool = False) -> Iterator[Token]:
     place, last = 0, page.rfind(">")
     while (begin := page.find("<", place)) >= 0:
         tag = _TAG.match(page, begin)
-        other = None if tag else _OTHER.match(page, begin) or (_ODD_END_TAG.match(page, begin) if begin < last else None)
+        other = (
+            None if tag else _OTHER.match(page, begin) or (_ODD_END_TAG.match(page, begin) if begin < last else None)
+        )
         if tag is None and other is None:
             if re.match(r"</?[A-Za-z]", page[begin : begin + 3]):
                 break  # a tag without an end: every later search would reach to the end of the page, too
