@@ -55,6 +55,8 @@ class Reference:
     """
     tolerance: float = 1e-3
     """Greatest difference that rounding explains."""
+    unnamed: frozenset[int] = frozenset()
+    """Our ids that the program cannot be given, because it reads tokens by name and several tokens have this one."""
 
 
 @final

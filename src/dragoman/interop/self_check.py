@@ -51,13 +51,14 @@ def check_logits(model: ImportedModel) -> LogitsCheck | None:
     generator = np.random.default_rng(0)
     sides = len(model.tokenizer.source), len(model.tokenizer.target)
     greatest, positions, same = 0.0, 0, 0
+    begin = [part for part in model.tokenizer.prefixes.source if isinstance(part, int)]
     for lengths in _LENGTHS:
         limit = min(model.max_length - 2, max(lengths))
         source, target = (
-            generator.integers(4, size, min(length, limit)).tolist()
+            _random_ids(generator, size, min(length, limit), without=model.reference.unnamed)
             for size, length in zip(sides, lengths, strict=True)
         )
-        given = ([*source, EOS], [BOS, *target])
+        given = ([*begin, *source, EOS], [BOS, *target])
         if isinstance(model.network, DecoderOnlyConfig | EncoderOnlyConfig):
             given = ([], given[1])
         ours = _log_probs(forward(network, model.network, *given))
@@ -73,6 +74,13 @@ def check_logits(model: ImportedModel) -> LogitsCheck | None:
             "written. Report the model, with its configuration."
         )
     return found
+
+
+def _random_ids(generator: np.random.Generator, size: int, length: int, *, without: frozenset[int]) -> list[int]:
+    """Return random ids of a vocabulary, special symbols excluded; another id stands for those `without`."""
+    ids: list[int] = generator.integers(4, size, length).tolist()
+    other = next(index for index in range(4, size + 1) if index not in without)
+    return [other if index in without else index for index in ids]
 
 
 def loaded_network(model: ImportedModel) -> nn.Module:

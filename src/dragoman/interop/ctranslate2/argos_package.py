@@ -86,7 +86,7 @@ def _read_folder(folder: Path, options: ImportOptions, *, package: Path) -> Impo
         )
     model = read_model.read_folder(folder / "model", options, tokenizers=folder)
     codes = [_text(metadata, name, where=package) for name in ("from_code", "to_code", "target_prefix")]
-    prefixes = _prefixes(model.tokenizer, *codes, where=package)
+    prefixes = replace(_prefixes(model.tokenizer, *codes, where=package), source=model.tokenizer.prefixes.source)
     tokenizer = Tokenizer(model.tokenizer.source, model.tokenizer.target, model.tokenizer.config, prefixes)
     documents = dict(model.origin.documents) | {METADATA: metadata}
     origin = replace(

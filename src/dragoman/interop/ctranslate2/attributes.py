@@ -1,13 +1,15 @@
 """Attributes of a model of CTranslate2: tensors without dimensions, and texts as tensors of int8."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import final
 
 import torch
 from torch import Tensor
 
 from dragoman.errors import DataError, shorten
+from dragoman.interop.ctranslate2.model_keys import attribute_table
 from dragoman.interop.ctranslate2.quantization import SCALE
+from dragoman.interop.key_table import Computed, check_keys
 
 _MAX_TEXT = 1000
 """Bytes of a text: the name of a token."""
@@ -17,10 +19,16 @@ _MAX_TEXT = 1000
 class Attributes:
     """Attributes by name, which remember what was read, so that none is overlooked."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], *, where: str) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], *, where: str, allow_unused: Collection[str] = ()) -> None:
+        """Collect the attributes. Raises ConfigError if one is unknown or has a value that is refused."""
         scales = {name + SCALE for name in tensors}
         self._tensors = {name: tensor for name, tensor in tensors.items() if tensor.dim() == 0 and name not in scales}
+        self.names = frozenset(self._tensors)
+        self._table = attribute_table(self.names)
         self._where = where
+        values = {name: tensor.item() for name, tensor in self._tensors.items()}
+        check_keys(values, self._table, where=f"{where}: ", allow_unused=allow_unused)
+        self._tensors = {name: tensor for name, tensor in self._tensors.items() if name not in allow_unused}
 
     def number(self, name: str, default: float) -> float:
         """Return a number and forget it. Raises DataError if it is not finite."""
@@ -56,18 +64,13 @@ class Attributes:
             raise DataError(f"{self._where}: {shorten(name)} = {value:g}, and 1 or the root of {size} are supported")
         return False
 
-    def forget(self, *names: str) -> None:
-        """Leave out attributes that do not change what the model computes."""
-        for name in names:
-            self._tensors.pop(name, None)
-
     def check_all_read(self) -> None:
-        """Raise DataError if an attribute was not read: the model computes something unknown."""
-        if self._tensors:
-            name = min(self._tensors)
+        """Raise DataError if an attribute was not read: it belongs to a part that the model does not have."""
+        if left := [name for name in self._tensors if isinstance(self._table.get(name), Computed)]:
+            name = min(left)
             raise DataError(
-                f"{self._where}: {shorten(name)} = {float(self._tensors[name]):g} is an option that dragoman does not "
-                "have, so the model would compute something else"
+                f"{self._where}: {shorten(name)} = {float(self._tensors[name]):g} belongs to a part that the model "
+                "does not have, so the model would compute something else. Convert the model again."
             )
 
 

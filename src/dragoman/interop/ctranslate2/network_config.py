@@ -15,18 +15,16 @@ import torch
 from dragoman.config import parse
 from dragoman.errors import ConfigError, DataError, shorten
 from dragoman.interop.ctranslate2.attributes import Attributes
+from dragoman.interop.ctranslate2.model_keys import ACTIVATIONS
 from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, SinusoidalConfig, TransformerConfig
 from dragoman.nn.positions.sinusoidal import sinusoidal_positions
 
 Weights = Mapping[str, np.ndarray]
-ACTIVATIONS: Final = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
 SEQ2SEQ, DECODER_ONLY = "TransformerSpec", "TransformerDecoderSpec"
 SPEC_HEADS: Final = {"TransformerBase": 8, "TransformerBig": 16, SEQ2SEQ: 8, DECODER_ONLY: 8}
 """Attention heads of each specification where the file does not say so."""
 REVISIONS: Final = {"TransformerBase": range(2, 8), "TransformerBig": range(2, 8), SEQ2SEQ: range(2, 8)}
 REVISIONS[DECODER_ONLY] = range(1, 9)
-IRRELEVANT: Final = ("alignment_layer", "alignment_heads", "embeddings_merge", "multi_query_attention")
-"""Attributes that change no output: of reported attention, several embeddings (refused), and what sizes say, too."""
 COMPUTED: Final = SinusoidalConfig(order="halves", inclusive=True, offset=1)
 """Positions of a model without a table of positions."""
 _TABLE_TOLERANCE = 2e-3
@@ -58,7 +56,6 @@ def read_network(
     """Return the configuration of a network. Raises DataError if it computes something that our networks do not."""
     heads = attributes.integer("num_heads", SPEC_HEADS[spec])
     shared = {"pre_norm": attributes.integer("pre_norm", 1), "activation": attributes.integer("activation", 0)}
-    attributes.forget(*IRRELEVANT)
     scopes = ["decoder"] if spec == DECODER_ONLY else ["encoder", "decoder"]
     stacks = {scope: _Stack(scope, weights, attributes, where=where).read(heads=heads, **shared) for scope in scopes}
     layers = {scope: stack.pop("layers") for scope, stack in stacks.items()}
@@ -100,6 +97,13 @@ def source_embeddings_name(weights: Weights) -> str:
     """Return the name of the source embeddings: newer files number them."""
     name = "encoder/embeddings_0/weight"
     return name if name in weights else "encoder/embeddings/weight"
+
+
+def fold_output_scale(weights: dict[str, np.ndarray], attributes: Attributes) -> None:
+    """Scale an output projection that is not tied in place, because our networks scale outputs of tied ones only."""
+    name = "decoder/projection/weight"
+    if name in weights and not _is_tied(weights):
+        weights[name] = weights[name] * np.float32(attributes.number("decoder/scale_outputs", 1.0))
 
 
 def tied_embeddings(weights: Weights) -> str:
@@ -156,15 +160,12 @@ class _Stack:
     def read(self, *, heads: int, pre_norm: int, activation: int) -> dict[str, Any]:
         """Return the options of the stack by their key, and the number of its `layers`."""
         attributes, scope = self._attributes, self._scope
-        attributes.forget(*(f"{scope}/{name}" for name in IRRELEVANT))
         d_model, d_ff = self._embeddings().shape[1], self._rows(f"{scope}/layer_0/ffn/linear_0/weight")
         heads = attributes.integer(f"{scope}/num_heads", heads)
         layers = self._count_layers()
         if not 0 < heads <= d_model or not layers:
             raise DataError(f"{self._where}: the {scope} has {heads} attention heads and {layers} layers")
         activation = attributes.integer(f"{scope}/activation", activation)
-        if activation not in ACTIVATIONS:
-            raise DataError(f"{self._where}: the activation function {activation} is unknown; known are {ACTIVATIONS}")
         sizes = self._heads(heads, d_model, layers)
         is_rms = f"{scope}/layer_0/ffn/layer_norm/beta" not in self._weights
         return {
@@ -231,11 +232,13 @@ class _Stack:
             for kind in ("self_attention", "attention"):
                 if f"{self._scope}/layer_{layer}/{kind}/linear_0/weight" not in self._weights:
                     continue
-                scope, size = f"{self._scope}/layer_{layer}/{kind}", d_model // heads
-                size = self._attributes.integer(f"{scope}/head_dim", size)
+                scope = f"{self._scope}/layer_{layer}/{kind}"
+                named = self._attributes.integer(f"{scope}/head_dim", d_model // heads)
+                # The default of the scale is that of `head_dim`, and the heads are as wide as the weights say (T5).
+                size = self._matrix(f"{scope}/linear_{1 if kind == 'self_attention' else 2}/weight").shape[1] // heads
                 kv_heads = self._attributes.integer(f"{scope}/num_heads_kv", heads)
                 kv_heads = 1 if self._attributes.flag(f"{scope}/multi_query", default=False) else kv_heads
-                scale = self._attributes.number(f"{scope}/queries_scale", max(size, 1) ** -0.5)
+                scale = self._attributes.number(f"{scope}/queries_scale", max(named, 1) ** -0.5)
                 found.add((size, kv_heads, scale))
         if len(found) != 1:
             raise DataError(f"{self._where}: the layers of the {self._scope} have attention heads of different sizes")
@@ -255,7 +258,6 @@ class _Stack:
         has_alibi, scales = (
             self._attributes.flag(f"{self._scope}/{name}", default=False) for name in ("alibi", "scale_alibi")
         )
-        self._attributes.forget(f"{self._scope}/alibi_use_positive_positions")  # the same after the softmax
         if has_alibi and scales:
             raise DataError(f"{self._where}: ALiBi is scaled, which dragoman does not support")
         keys = self._weights.get(f"{self._attention}/relative_position_keys")
@@ -264,6 +266,7 @@ class _Stack:
             return {"kind": "shaw", "max_distance": (len(keys) - 1) // 2, "values": values}
         buckets = self._weights.get(f"{self._attention}/relative_attention_bias")
         if buckets is not None:
+            self._check_equal_biases(buckets)
             distance = self._each_layer("relative_attention_max_distance", 128.0)
             return {"kind": "t5_bias", "num_buckets": len(buckets), "max_distance": int(distance)}
         if (rotary := self._rotary(head_size)) is not None:
@@ -271,6 +274,16 @@ class _Stack:
         if has_alibi:
             return {"kind": "alibi"}
         return self._absolute_positions()
+
+    def _check_equal_biases(self, first: np.ndarray) -> None:
+        """Raise DataError if a layer has another bias of distances than the first one, as those of UMT5 do."""
+        for layer in range(1, self._count_layers()):
+            name = f"{self._scope}/layer_{layer}/self_attention/relative_attention_bias"
+            if not np.array_equal(self._weights.get(name, first), first):
+                raise DataError(
+                    f"{self._where}: {name} differs from that of the first layer, and dragoman has one bias of "
+                    "distances for all layers. Import a model with equal biases, such as T5 or mT5."
+                )
 
     def _absolute_positions(self) -> dict[str, Any]:
         name = f"{self._scope}/position_encodings/encodings"
@@ -293,7 +306,6 @@ class _Stack:
         kind, factor = self._each_layer("rotary_scaling_type", -1.0), self._each_layer("rotary_scaling_factor", 1.0)
         low, high = self._each_layer("rotary_low_freq_factor", 1.0), self._each_layer("rotary_high_freq_factor", 4.0)
         length = self._each_layer("original_max_position_embeddings", 0.0)
-        self._each_layer("max_position_embeddings", 0.0)
         scaling: dict[str, Any] | None = None
         if kind == 0:
             scaling = {"kind": "linear", "factor": factor}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dragoman.errors import ConfigError
-from dragoman.interop.ctranslate2.network_config import ACTIVATIONS
+from dragoman.interop.ctranslate2.model_keys import ACTIVATIONS
 from dragoman.models.config import (
     AlibiConfig,
     DecoderOnlyConfig,

@@ -1,7 +1,7 @@
 """Read a folder of CTranslate2: `model.bin`, `config.json` and the vocabularies."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -12,10 +12,12 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError, shorten
 from dragoman.interop.ctranslate2.attributes import Attributes
 from dragoman.interop.ctranslate2.model_file import FILE_NAME, ModelFile, is_model_file, read_model_file
+from dragoman.interop.ctranslate2.model_keys import CONFIG_KEYS
 from dragoman.interop.ctranslate2.network_config import (
     DECODER_ONLY,
     REVISIONS,
     ReadNetwork,
+    fold_output_scale,
     read_network,
     source_embeddings_name,
 )
@@ -23,11 +25,13 @@ from dragoman.interop.ctranslate2.quantization import dequantize_weights
 from dragoman.interop.ctranslate2.reference_logits import build_reference
 from dragoman.interop.ctranslate2.variable_names import table_of_names
 from dragoman.interop.ctranslate2.vocabulary import (
+    PAD_TOKENS,
     SENTENCEPIECE_FILES,
     SYMBOL_ATTRIBUTES,
     WHITE_SPACE,
     Symbols,
     Vocabulary,
+    begins_with_bos,
     build_tokenizer,
     find_vocabulary,
     read_symbols,
@@ -36,6 +40,7 @@ from dragoman.interop.ctranslate2.vocabulary import (
 )
 from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
+from dragoman.interop.key_table import check_keys
 from dragoman.interop.language_tags import (
     MARIAN_TAG,
     MIN_PAIR_TAGS,
@@ -43,7 +48,7 @@ from dragoman.interop.language_tags import (
     find_tags,
     with_default_languages,
 )
-from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig
+from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, T5BiasConfig
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 CONFIG_NAME: Final = "config.json"
@@ -93,6 +98,8 @@ class _Folder:
     vocabularies: Mapping[str, Vocabulary]
     """Vocabulary by side, `source` and `target`; the same object if it is shared."""
     files: tuple[Path, ...]
+    allow_unused: tuple[str, ...]
+    """Tensors that the user leaves out."""
 
     @property
     def where(self) -> str:
@@ -104,17 +111,20 @@ class _Folder:
 
     @property
     def ends_sources(self) -> bool:
-        """True if sources end with the end symbol.
-
-        Users of models that were converted from Hugging Face add it to the tokens themselves. These models do not start
-        outputs with a begin symbol.
-        """
+        """True if sources end with the end symbol."""
         return self.symbols.add_source_eos or self.gives_eos
 
     @property
     def gives_eos(self) -> bool:
-        """True if users of CTranslate2 give the end symbol of a source themselves."""
-        return not self.symbols.add_source_eos and self.symbols.start != self.symbols.bos
+        """True if users of CTranslate2 give the end symbol of a source themselves.
+
+        The tokenizers of models that were converted from Hugging Face add it. Such models start outputs with another
+        symbol than a begin symbol: T5 and Pegasus have a padding symbol there, which their files call `bos_token`.
+        """
+        if self.symbols.add_source_eos:
+            return False
+        has_t5_bias = isinstance(self.network.config.positions, T5BiasConfig)
+        return has_t5_bias or self.symbols.start != self.symbols.bos or self.symbols.bos in PAD_TOKENS
 
 
 def read(path: Path, options: ImportOptions) -> ImportedModel:
@@ -124,7 +134,7 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
 
 def read_folder(path: Path, options: ImportOptions, *, tokenizers: Path) -> ImportedModel:
     """Read a model whose tokenizers are in another folder."""
-    folder = _read_folder(path)
+    folder = _read_folder(path, options)
     orders = {side: one.order for side, one in folder.vocabularies.items()}
     network = _network(folder)
     shapes = network_shapes(network, source_vocabulary=len(orders["source"]), target_vocabulary=len(orders["target"]))
@@ -134,7 +144,7 @@ def read_folder(path: Path, options: ImportOptions, *, tokenizers: Path) -> Impo
         is_interleaved=folder.network.is_interleaved,
     )
     weights, account = table.read(
-        folder.weights, shapes, where=folder.where, orders=orders, allow_unused=options.allow_unused
+        folder.weights, shapes, where=folder.where, orders=orders, allow_unused=folder.allow_unused
     )
     tokenizer, notes = _tokenizer(folder, tokenizers, options)
     return ImportedModel(
@@ -157,7 +167,7 @@ def read_folder(path: Path, options: ImportOptions, *, tokenizers: Path) -> Impo
     )
 
 
-def _read_folder(path: Path) -> _Folder:
+def _read_folder(path: Path, options: ImportOptions) -> _Folder:
     file = path / FILE_NAME
     model, where = read_model_file(file), str(file)
     if model.spec not in REVISIONS or model.revision not in REVISIONS[model.spec]:
@@ -168,10 +178,14 @@ def _read_folder(path: Path) -> _Folder:
     config_file = path / CONFIG_NAME
     has_config = config_file.exists()
     config = _CONFIG.read_json_object(config_file) if has_config else {}
-    symbols = read_symbols(model, config, where=where)
-    tensors = {name: one for name, one in model.resolve().items() if name not in SYMBOL_ATTRIBUTES}
+    check_keys(config, CONFIG_KEYS, where=f"{config_file}: ", allow_unused=options.allow_unused)
+    symbols = read_symbols(
+        model, {key: value for key, value in config.items() if key not in options.allow_unused}, where=where
+    )
+    tensors = {name: tensor for name, tensor in model.resolve().items() if name not in SYMBOL_ATTRIBUTES}
+    attributes = Attributes(tensors, where=where, allow_unused=options.allow_unused)
     weights, formats = dequantize_weights(tensors, where=where)
-    attributes = Attributes(tensors, where=where)
+    fold_output_scale(weights, attributes)
     network = read_network(weights, attributes, model.spec, epsilon=_epsilon(config, where=config_file), where=where)
     starts_from_zero = attributes.flag("decoder/start_from_zero_embedding", default=False)
     attributes.check_all_read()
@@ -179,8 +193,9 @@ def _read_folder(path: Path) -> _Folder:
     vocabularies, vocabulary_files = _vocabularies(
         path, weights, symbols, start, is_decoder_only=model.spec == DECODER_ONLY
     )
+    left_out = tuple(name for name in options.allow_unused if name not in {*config, *attributes.names})
     files = (file, *([config_file] if has_config else []), *vocabulary_files)
-    return _Folder(path, model, config, symbols, weights, formats, network, vocabularies, files)
+    return _Folder(path, model, config, symbols, weights, formats, network, vocabularies, files, left_out)
 
 
 def _epsilon(config: Mapping[str, Any], *, where: Path) -> float | None:
@@ -247,11 +262,29 @@ def _tokenizer(folder: _Folder, path: Path, options: ImportOptions) -> tuple[Tok
         notes.append("Users of CTranslate2 choose the start symbol, such as a language. Here it is the end symbol.")
     if not folder.is_decoder_only and folder.gives_eos:
         notes.append("Sources end with the end symbol, as in the library that the model was converted from.")
+    config = ImportedTokenizerConfig(shared=sides["source"] is sides["target"])
+    is_begun = begins_with_bos(path, folder.symbols)
+    if folder.is_decoder_only:
+        # Without a tokenizer that says so: symbols that are both begin and end, as in GPT-2, do not begin texts.
+        has_bos = folder.symbols.bos != folder.symbols.eos if is_begun is None else is_begun
+        notes.append(f"Texts begin {'with' if has_bos else 'without'} the begin symbol {folder.symbols.bos}.")
+        return Tokenizer(source, target, config.model_copy(update={"bos": has_bos}), prefixes), tuple(notes)
     if kind == WHITE_SPACE:
         prefixes = Prefixes()  # users write tags as tokens of a text
-    if not folder.is_decoder_only:
-        prefixes = with_default_languages(prefixes, options)
-    return Tokenizer(source, target, ImportedTokenizerConfig(shared=source is target), prefixes), tuple(notes)
+    if folder.symbols.add_source_bos or (is_begun and not prefixes.languages):
+        prefixes = replace(prefixes, source=(_begin_symbol(folder), *prefixes.source))
+    prefixes = with_default_languages(prefixes, options)
+    return Tokenizer(source, target, config, prefixes), tuple(notes)
+
+
+def _begin_symbol(folder: _Folder) -> int:
+    """Return our id of the begin symbol of sources. Raises DataError if the vocabulary lacks it."""
+    side, bos = folder.vocabularies["source"], folder.symbols.bos
+    if bos not in side.tokens:
+        raise DataError(
+            f"{folder.path}: sources begin with {shorten(bos)}, which the vocabulary lacks. Convert the model again."
+        )
+    return int(side.order.our_ids[side.tokens.index(bos)])
 
 
 def _prefixes(folder: _Folder) -> Prefixes:

@@ -1,5 +1,6 @@
 """Logits that CTranslate2 itself computes, where it is installed, for the self-check of an import."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
@@ -21,7 +22,8 @@ def build_reference(
 ) -> Reference | None:
     """Return a function that computes logits with CTranslate2 in float32; None where it is not installed.
 
-    `gives_eos` says whether users give the end symbol of a source. The model is loaded at the first call.
+    `gives_eos` says whether users give the end symbol of a source. CTranslate2 adds the symbols that users do not give.
+    The model is loaded at the first call.
     """
     if find_spec(LIBRARY) is None:
         return None
@@ -37,13 +39,21 @@ def build_reference(
         if is_decoder_only:
             logits = np.array(models[0].forward_batch([tokens]))[0]
         else:
-            given = _tokens(source, source_ids if gives_eos else source_ids[:-1])
+            given = _tokens(source, source_ids[symbols.add_source_bos : None if gives_eos else -1])
             logits = _translation_logits(models[0], given, tokens, has_start=symbols.start is not None)
         found: np.ndarray = target.order.reorder(np.asarray(logits, dtype=np.float32).T).T
         found[:, sorted(target.order.silent_ids)] = NEVER
         return found
 
-    return Reference(f"{LIBRARY} {version(LIBRARY)}", compute)
+    unnamed = _repeated(source) | _repeated(target)
+    return Reference(f"{LIBRARY} {version(LIBRARY)}", compute, unnamed=unnamed)
+
+
+def _repeated(vocabulary: Vocabulary) -> frozenset[int]:
+    """Return our ids of tokens whose name occurs several times, as `<extra_id_0>` in conversions of T5."""
+    counts = Counter(vocabulary.tokens)
+    repeated = [index for index, token in enumerate(vocabulary.tokens) if counts[token] > 1]
+    return frozenset(vocabulary.order.our_ids[repeated].tolist())
 
 
 def _tokens(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:

@@ -20,6 +20,7 @@ from dragoman.data.tokenizers.imported_tokenizer import (
 from dragoman.errors import DataError, shorten
 from dragoman.interop.ctranslate2.attributes import read_text
 from dragoman.interop.ctranslate2.model_file import ModelFile
+from dragoman.interop.text_template import first_symbol
 from dragoman.interop.vocabulary_order import ADDED, MAX_VOCABULARY, VocabularyOrder
 from dragoman.untrusted_files import MEBIBYTE, FileKind, parse_json
 
@@ -117,12 +118,12 @@ def read_tokens(path: Path, symbols: Symbols, *, expected: int, where: str) -> t
         raise _FILE.damaged(path, str(error)) from error
     if not isinstance(tokens, list) or not all(isinstance(one, str) for one in tokens) or len(tokens) > MAX_VOCABULARY:
         raise _FILE.damaged(path, f"it is no list of at most {MAX_VOCABULARY:,} tokens")
-    if symbols.unk not in tokens:
-        tokens.append(symbols.unk)
+    if symbols.unk not in tokens and len(tokens) < expected:
+        tokens.append(symbols.unk)  # models of byte-level vocabularies have no unknown token
     if len(tokens) != expected:
         raise DataError(
-            f"{path}: has {len(tokens):,} tokens, the unknown one included, but the model in {where} has embeddings of "
-            f"{expected:,}. Do the files belong together?"
+            f"{path}: has {len(tokens):,} tokens, and the model in {where} has embeddings of {expected:,}. Do the "
+            "files belong together?"
         )
     return tuple(tokens)
 
@@ -171,6 +172,13 @@ def build_tokenizer(
     if ordinary and all(len(token) == 1 for token in ordinary):
         return tokenizer_from_json(_plain_tokenizer(pieces, symbols, characters=True), order=order), "characters"
     return tokenizer_from_json(_plain_tokenizer(pieces, symbols, characters=False), order=order), WHITE_SPACE
+
+
+def begins_with_bos(folder: Path, symbols: Symbols) -> bool | None:
+    """Return whether the tokenizer of a folder puts the begin symbol before a text; None if its files do not say so."""
+    if any((folder / name).is_file() for name in SENTENCEPIECE_FILES) or not (folder / "tokenizer.json").is_file():
+        return None
+    return first_symbol(_FILE.read_json_object(folder / "tokenizer.json")) == symbols.bos
 
 
 def _from_tokenizers_file(path: Path, vocabulary: Vocabulary) -> ImportedTokenizer:

@@ -23,6 +23,7 @@ from dragoman.data.tokenizers.tokenizer_pair import MAX_FILE
 from dragoman.errors import DataError, shorten
 from dragoman.interop.huggingface.foreign_config import read_optional_json
 from dragoman.interop.huggingface.word_pieces import WORDS_FILE, word_piece_tokenizer
+from dragoman.interop.text_template import first_symbol
 from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 REMEDY = "download it again"
@@ -81,14 +82,8 @@ class ForeignTokenizer:
     @property
     def has_bos(self) -> bool:
         """Return whether the tokenizer puts the begin symbol before a text."""
-        processor = self.tree.get("post_processor")
-        members = processor.get("processors", [processor]) if isinstance(processor, Mapping) else []
-        for one in members if isinstance(members, list) else ():
-            if isinstance(one, Mapping) and one.get("type") == "TemplateProcessing":
-                single = one.get("single")
-                first = single[0] if isinstance(single, list) and single else None
-                return isinstance(first, Mapping) and "SpecialToken" in first
-        return self.settings.get("add_bos_token") is True
+        first = first_symbol(self.tree)
+        return bool(first) if first is not None else self.settings.get("add_bos_token") is True
 
     def unknown(self) -> int | None:
         """Return the id of the symbol of text that the vocabulary cannot spell; None if there is no such text."""
