@@ -21,6 +21,7 @@ from dragoman.inference.translation_result import (
     join_blocks,
     join_translations,
 )
+from dragoman.inference.typography import Typography
 
 
 def join_segments(
@@ -29,6 +30,7 @@ def join_segments(
     *,
     config: DecodingConfig,
     target: LanguageTokenizer,
+    typography: Typography,
     quality_profile: QualityProfile | None,
 ) -> list[list[Translation]]:
     """Return the translations of each block of a text as the model wrote them.
@@ -42,7 +44,9 @@ def join_segments(
         segments = (segment.text for sentence in sentences for segment in sentence)
         parts = iter(
             [
-                _translations(target, text, _sentences(next(outputs), line, config, target), _constraints(request))
+                _translations(
+                    target, typography, text, _sentences(next(outputs), line, config, target), _constraints(request)
+                )
                 for text, request in zip(segments, block.requests, strict=True)
             ]
         )
@@ -116,7 +120,11 @@ def _constraints(request: Request) -> PhraseAutomaton | None:
 
 
 def _translations(
-    target: LanguageTokenizer, source: str, hypotheses: Sequence[Hypothesis], constraints: PhraseAutomaton | None
+    target: LanguageTokenizer,
+    typography: Typography,
+    source: str,
+    hypotheses: Sequence[Hypothesis],
+    constraints: PhraseAutomaton | None,
 ) -> list[Translation]:
     """Return the translations of a segment."""
     return [
@@ -127,5 +135,5 @@ def _translations(
             unmet=() if constraints is None else constraints.unmet(one.tokens),
             parts=((source, text),),
         )
-        for one, text in ((one, target.decode(one.tokens)) for one in hypotheses)
+        for one, text in ((one, typography.restore(source, target.decode(one.tokens))) for one in hypotheses)
     ]

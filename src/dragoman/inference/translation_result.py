@@ -6,6 +6,7 @@ from typing import Any
 
 from dragoman.data.terminology.glossary import Term
 from dragoman.data.terminology.matching import TermMatch
+from dragoman.data.text_places import TextTrace
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.length_penalty import hypothesis_score
@@ -39,6 +40,8 @@ class Translation:
     """Placeholders of the text that were protected; an ICU message with branches is one."""
     model_texts: ModelTexts | None = field(default=None, compare=False)
     """What the model read and wrote; None where they are unknown."""
+    trace: TextTrace | None = field(default=None, compare=False, repr=False)
+    """Places of what the model read and wrote in the texts with their placeholders; None where they are the same."""
 
     @property
     def quality(self) -> QualitySignals:

@@ -43,6 +43,7 @@ from dragoman.inference.text_requests import RequestBuilder, SearchRounds, TextR
 from dragoman.inference.text_segmentation import DEFAULT_LANGUAGE, build_splitter
 from dragoman.inference.translation_options import DecodingOptions, LanguageOptions, StreamOptions, TranslationOptions
 from dragoman.inference.translation_result import Translation, TranslationResult
+from dragoman.inference.typography import Typography
 from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.special_symbols import EOS
 from dragoman.number_words import counted
@@ -99,6 +100,7 @@ class Translator:
         """
         self.model = model
         self.tokenizer = tokenizer
+        self._typography = Typography(tokenizer)
         self.batch_tokens = batch_tokens
         self.config = config
         self.quality_profile: QualityProfile | None = None
@@ -303,13 +305,15 @@ class Translator:
         require_end_tokens(chosen, len(self.tokenizer.target))
         direction = self.tokenizer.prefixes.resolve(**cast(LanguageOptions, languages))
         builder = RequestBuilder(
-            self.tokenizer,
+            self._typography.tokenizer,
             self.backend,
             chosen,
             direction=direction,
             splitter=build_splitter(options.get("split"), options.get("language"), default=self.source_language),
             max_segment_length=self.max_segment_length,
-            aligner=PairAligner(self.backend, self.tokenizer, direction, self.runner.turn, head=self.alignment_head),
+            aligner=PairAligner(
+                self.backend, self._typography.tokenizer, direction, self.runner.turn, head=self.alignment_head
+            ),
             context=options.get("context"),
         )
         return builder, cast(ControlOptions, control)
@@ -480,5 +484,11 @@ class Translator:
         self, line: TextRequests, found: Iterable[Sequence[Hypothesis]], config: DecodingConfig
     ) -> list[list[Translation]]:
         """Return the translations of the blocks of a text as the model wrote them."""
-        target, profile = self.tokenizer.target, self.quality_profile
-        return join_segments(line, found, config=config, target=target, quality_profile=profile)
+        return join_segments(
+            line,
+            found,
+            config=config,
+            target=self.tokenizer.target,
+            typography=self._typography,
+            quality_profile=self.quality_profile,
+        )

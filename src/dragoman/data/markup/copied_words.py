@@ -7,7 +7,8 @@ from typing import Final, NamedTuple, final
 import numpy as np
 
 from dragoman.array_types import Float
-from dragoman.data.markup.token_alignment import Span, find_atoms
+from dragoman.data.markup.token_alignment import find_atoms
+from dragoman.data.text_places import KeptPart, Span
 
 _MAX_SHORT: Final = 3
 """Characters of a word that may be an article or a preposition, and be another word in the other language."""
@@ -22,10 +23,13 @@ class Copy(NamedTuple):
     length: int
 
 
-def find_copies(text: str, translation: str, cuts: Sequence[int]) -> list[Copy]:
-    """Return the words that stand once in a text and once in its translation, and those with `cuts` inside."""
-    sides = (text, find_atoms(text)), (translation, find_atoms(translation))
-    found: list[Copy] = []
+def find_copies(text: str, translation: str, cuts: Sequence[int], kept: Sequence[KeptPart] = ()) -> list[Copy]:
+    """Return the kept parts, the words that stand once in a text and once in its translation, and those with `cuts`."""
+    sides = tuple(
+        (side, [atom for atom in find_atoms(side, whole=whole) if atom not in whole])
+        for side, whole in ((text, [part.source for part in kept]), (translation, [part.target for part in kept]))
+    )
+    found = [Copy(one.source[0], one.target[0], one.source[1] - one.source[0]) for one in kept]
     used: tuple[set[int], set[int]] = set(), set()
     for key in (str, str.casefold):
         for one in _pairs(*sides, key=key, cuts=frozenset(cuts)):

@@ -7,7 +7,7 @@ from typing import final
 
 from dragoman.data.markup.inline_items import PlacedItem, Sides
 from dragoman.data.markup.tags import encode_text
-from dragoman.data.markup.token_alignment import Span
+from dragoman.data.text_places import Span
 
 _CLOSING = frozenset(".,;:!?)]}»”’%…。，、；：！？）")
 """Punctuation marks that no space stands before."""

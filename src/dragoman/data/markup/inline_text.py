@@ -6,17 +6,18 @@ weights of the alignment support most, inside of the span of its parent.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
 from dragoman.data.markup.copied_words import align_copies, cut_copies, find_copies
 from dragoman.data.markup.elements import Part, pair_tags
 from dragoman.data.markup.fill_tags import Filler
-from dragoman.data.markup.inline_items import Item, Sides
+from dragoman.data.markup.inline_items import Item, PlacedItem, Sides
 from dragoman.data.markup.place_items import Placer, scale_items
 from dragoman.data.markup.tags import MarkupRules, encode_text
 from dragoman.data.markup.token_alignment import TokenAlignment, find_atoms
+from dragoman.data.text_places import KeptPart
 
 _MAX_KEPT_TEXT = 80
 """Characters of the text of an untranslated element that the model reads, so that its place is aligned."""
@@ -51,29 +52,42 @@ class InlineText:
     end: str
     items: tuple[Item, ...]
 
-    def place(self, translation: str, alignment: TokenAlignment | None) -> PlacedText:
+    @property
+    def cuts(self) -> list[int]:
+        """The characters of the text where its items begin and end, in order."""
+        return sorted({cut for item in self.items for cut in item.cuts})
+
+    def place(self, translation: str, alignment: TokenAlignment | None, kept: Sequence[KeptPart] = ()) -> PlacedText:
         """Return the translation with all tags, each element as one span and nested as in the source.
 
         The translation has no tags and no character references. A translation that equals the text has the fragment,
-        byte for byte. Without an alignment, all places are in proportion to the length of the text.
+        byte for byte. Without an alignment, all places are in proportion to the length of the text. No tag stands
+        inside of a part that is `kept`, unless one did in the text.
         """
         if translation == self.text:
             return PlacedText(self.fragment, ())
         if not self.items:
             return PlacedText(f"{self.begin}{encode_text(translation)}{self.end}", ())
-        cuts = [cut for item in self.items for cut in item.cuts]
-        source, target = find_atoms(self.text, cuts=cuts), find_atoms(translation)
-        unplaced: tuple[str, ...] = ()
+        cuts, whole = self.cuts, [part.target for part in kept]
+        source = find_atoms(self.text, cuts=cuts, whole=[part.source for part in kept])
+        target = find_atoms(translation, whole=whole)
         if alignment is None:
             placed = scale_items(self.items, source, len(target))
         else:
-            copies = find_copies(self.text, translation, cuts)
-            target = find_atoms(translation, cuts=cut_copies(copies, cuts))
+            copies = find_copies(self.text, translation, cuts, kept)
+            target = find_atoms(translation, cuts=cut_copies(copies, cuts), whole=whole)
             weights = align_copies(alignment.of_atoms(source, target), copies, source, target)
-            placer = Placer(self.text, translation, source, target, weights)
-            placed, unplaced = placer.place(self.items), tuple(placer.unplaced)
+            placed = Placer(self.text, translation, source, target, weights).place(self.items)
         content = Filler(translation, target).fill(placed)
-        return PlacedText(f"{self.begin}{content}{self.end}", unplaced)
+        return PlacedText(f"{self.begin}{content}{self.end}", tuple(_emptied(placed)))
+
+
+def _emptied(placed: Sequence[PlacedItem]) -> Iterator[str]:
+    """Yield the start tags of elements that have words in the text, and none in its translation."""
+    for one in placed:
+        if one.item.end_tag is not None and one.item.begin < one.item.end and one.begin == one.end:
+            yield one.item.start_tag
+        yield from _emptied(one.children)
 
 
 def parse_inline(fragment: str, rules: MarkupRules) -> InlineText:

@@ -9,7 +9,8 @@ import numpy as np
 
 from dragoman.array_types import Float
 from dragoman.data.markup.inline_items import Item, PlacedItem
-from dragoman.data.markup.token_alignment import Span, find_atoms
+from dragoman.data.markup.token_alignment import find_atoms
+from dragoman.data.text_places import Span
 
 _THRESHOLD: Final = 0.4
 """Weight on the words of an element from which a word of the translation belongs to it."""
@@ -38,8 +39,6 @@ class Placer:
         """Words that the atoms of the source are parts of."""
         self._target = target
         self._weights = weights
-        self.unplaced: list[str] = []
-        """Start tags of elements that no word is aligned to."""
 
     def place(self, items: Sequence[Item]) -> list[PlacedItem]:
         """Return the places of items anywhere in the translation."""
@@ -68,8 +67,6 @@ class Placer:
                 begin, end = spans[item.number]
             else:
                 begin = end = self._best_gap(item, gaps)
-                if item.end > item.begin:
-                    self.unplaced.append(item.start_tag)
             placed.append(PlacedItem(item, begin, end, tuple(self._place_siblings(item.children, begin, end))))
         # An item without atoms stands before the one that begins at the same atom.
         return sorted(placed, key=lambda one: (one.begin, one.end > one.begin, one.item.number))

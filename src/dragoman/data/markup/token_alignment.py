@@ -3,16 +3,15 @@
 import itertools
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Self, final
 
 import numpy as np
 
 from dragoman.array_types import Float
+from dragoman.data.text_places import Span, TextTrace, move_span
 
-Span = tuple[int, int]
-"""First character, and the one after the last."""
 _ATOMS: Final = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_]+|\.{3}|(\S)\1*"
 )
@@ -39,6 +38,12 @@ class TokenAlignment:
             weights[row, int((row + 0.5) * len(columns) / len(rows))] = 1
         return cls(tuple(columns), tuple(rows), weights)
 
+    def moved(self, trace: TextTrace) -> Self:
+        """Return the alignment of the same words in the texts that a trace leads to."""
+        source = tuple(move_span(trace.source, span) for span in self.source_spans)
+        target = tuple(move_span(trace.target, span) for span in self.target_spans)
+        return replace(self, source_spans=source, target_spans=target)
+
     def of_atoms(self, source: Sequence[Span], target: Sequence[Span]) -> Float[np.ndarray, "targets sources"]:
         """Return the weights of atoms on atoms: each row sums to one, or is zero where nothing is aligned."""
         columns = _shares(self.source_spans, source)
@@ -49,15 +54,24 @@ class TokenAlignment:
         return np.where(totals < _MIN_WEIGHT, 0, found / np.maximum(totals, 1e-9))
 
 
-def find_atoms(text: str, *, cuts: Sequence[int] = ()) -> list[Span]:
-    """Return the atoms of a text, with more ends at `cuts`."""
+def find_atoms(text: str, *, cuts: Sequence[int] = (), whole: Sequence[Span] = ()) -> list[Span]:
+    """Return the atoms of a text, with more ends at `cuts`. The spans in `whole` are one atom each, unless cut."""
     inner = sorted(set(cuts))
     found = []
-    for match in _ATOMS.finditer(text):
-        own = inner[bisect_right(inner, match.start()) : bisect_left(inner, match.end())]
-        ends = [match.start(), *own, match.end()]
-        found += list(itertools.pairwise(ends))
+    for start, end in _uncut_atoms(text, sorted(whole)):
+        cuts_inside = inner[bisect_right(inner, start) : bisect_left(inner, end)]
+        found += list(itertools.pairwise([start, *cuts_inside, end]))
     return found
+
+
+def _uncut_atoms(text: str, whole: Sequence[Span]) -> Iterator[Span]:
+    place = 0
+    for start, end in whole:
+        yield from (match.span() for match in _ATOMS.finditer(text, place, start))
+        if start < end:
+            yield start, end
+        place = end
+    yield from (match.span() for match in _ATOMS.finditer(text, place))
 
 
 def _shares(tokens: Sequence[Span], atoms: Sequence[Span]) -> Float[np.ndarray, "tokens atoms"]:

@@ -3,8 +3,8 @@
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self, final
 
 from dragoman.data.placeholders.recognition import Placeholder, PlaceholderKind
 
@@ -17,12 +17,15 @@ _SYMBOLS: Final = frozenset("%°€$£¥#~±^*_/\\=+|@")
 _PAIRS: Final = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "<": ">", "`": "`"}
 _OUTSIDE: Final[frozenset[PlaceholderKind]] = frozenset({"tag", "entity", "escape"})
 """Kinds that are left outside of the translated text at its ends."""
+_SYMBOLIC: Final[frozenset[PlaceholderKind]] = frozenset({"emoji", "unreadable"})
+"""Kinds that are left outside of it if they have no letter and no digit."""
 _ORDERED = re.compile(r"%(?!\d+\$|L?\d\d?$|\(|%|[\w#]+[@%])[^%]*|\{(?:[:!][^}]*)?\}", re.DOTALL)
 """Placeholders that get their values by their order."""
 _ALONE = re.compile(r"<(?!bpt|ept|sc|ec|bx|ex)[^>]*/>|<(?:br|hr|img|wbr|input)\b.*>|<!--.*", re.DOTALL | re.IGNORECASE)
 """Tags without a partner, which may change places."""
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """Placeholders that share a stand-in, and their place with what belongs to them."""
@@ -31,10 +34,23 @@ class Cluster:
     end: int
     found: tuple[Placeholder, ...]
 
+    def moved(self, offset: int) -> Self:
+        """Return the same cluster in a text that the text around it begins in at a character."""
+        found = tuple(replace(one, start=one.start + offset, end=one.end + offset) for one in self.found)
+        return replace(self, start=self.start + offset, end=self.end + offset, found=found)
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The placeholders."""
         return tuple(one.text for one in self.found)
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it stays outside of the translated text at its ends: tags and the like, and symbols."""
+        return all(
+            one.kind in _OUTSIDE or (one.kind in _SYMBOLIC and not any(map(str.isalnum, one.text)))
+            for one in self.found
+        )
 
     @property
     def is_ordered(self) -> bool:
@@ -46,15 +62,14 @@ class Cluster:
         return bool(tags) and not (closed == [False, True] and _name_of_tag(tags[0]) == _name_of_tag(tags[1]))
 
 
-def cluster_placeholders(text: str, found: Sequence[Placeholder], *, markup: bool) -> list[Cluster]:
+def cluster_placeholders(text: str, found: Sequence[Placeholder]) -> list[Cluster]:
     """Return the placeholders with what belongs to them, in order."""
     clusters = [Cluster(one.start, one.end, (one,)) for one in found]
     clusters = _join_touching(text, clusters, tags=False)
     clusters = _join_touching(text, _join_elements(clusters), tags=True)
     bounds = [0, *(place for one in clusters for place in (one.start, one.end)), len(text)]
     return [
-        _widen(text, one, low=bounds[2 * number], high=bounds[2 * number + 3], markup=markup)
-        for number, one in enumerate(clusters)
+        _widen(text, one, low=bounds[2 * number], high=bounds[2 * number + 3]) for number, one in enumerate(clusters)
     ]
 
 
@@ -115,26 +130,21 @@ def _touches(gap: str, first: Placeholder, second: Placeholder) -> bool:
     return len(gap) <= 2 and all(mark in _JOINING for mark in gap)
 
 
-def _widen(text: str, cluster: Cluster, *, low: int, high: int, markup: bool) -> Cluster:
+def _widen(text: str, cluster: Cluster, *, low: int, high: int) -> Cluster:
     """Return a cluster with the units, symbols and pairs of brackets that touch it, between `low` and `high`."""
     start, end = cluster.start, cluster.end
     if cluster.found[0].kind not in _OUTSIDE:
-        start -= _length(text[max(low, start - MAX_UNIT - 2) : start][::-1], markup=markup)
+        start -= _length(text[max(low, start - MAX_UNIT - 2) : start][::-1])
     if cluster.found[-1].kind not in _OUTSIDE:
-        end += _length(text[end : min(high, end + MAX_UNIT + 2)], markup=markup)
-    while (
-        low < start
-        and end < high
-        and _PAIRS.get(text[start - 1]) == text[end]
-        and not (markup and text[start - 1] in "<>")
-    ):
+        end += _length(text[end : min(high, end + MAX_UNIT + 2)])
+    while low < start and end < high and _PAIRS.get(text[start - 1]) == text[end]:
         start, end = start - 1, end + 1
     return Cluster(start, end, cluster.found)
 
 
-def _length(near: str, *, markup: bool) -> int:
+def _length(near: str) -> int:
     """Return how many characters next to a placeholder, nearest first, belong to it."""
-    symbols = len(near) - len(near.lstrip("".join(_SYMBOLS - set("&<>" if markup else ""))))
+    symbols = len(near) - len(near.lstrip("".join(_SYMBOLS)))
     if symbols > 2:
         return 0
     rest = near[symbols:]
@@ -145,20 +155,21 @@ def _length(near: str, *, markup: bool) -> int:
 
 
 def trim_clusters(
-    text: str, clusters: list[Cluster], *, markup: bool, whole_start: bool
+    text: str, clusters: list[Cluster], *, whole_start: bool, labels: bool
 ) -> tuple[int, int, list[Cluster]]:
     """Return the start and end of what is translated, and the placeholders in it.
 
-    Outside of it are white space, tags and the like at the ends, and a label or a value: `%s: no space` and `Name: %s`.
+    Outside of it are white space, tags, symbols and the like at the ends, and, with `labels`, a label or a value:
+    `%s: no space` and `Name: %s`.
     """
-    if not _has_letters(text, clusters, markup=markup):
+    if not _has_letters(text, clusters):
         return len(text), len(text), []
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     left = deque(clusters)
     while left and left[0].start == start and not whole_start:
         first = left[0]
-        is_label = text[first.end : first.end + 2] == ": "
-        if not is_label and not all(one.kind in _OUTSIDE for one in first.found):
+        is_label = labels and text[first.end : first.end + 2] == ": "
+        if not is_label and not first.is_outside:
             break
         start = first.end + is_label
         while start < len(text) and text[start].isspace():
@@ -166,8 +177,8 @@ def trim_clusters(
         left.popleft()
     while left and left[-1].end == end and start < left[-1].start:
         last = left[-1]
-        is_value = text[max(start, last.start - 2) : last.start] == ": "
-        if not is_value and not all(one.kind in _OUTSIDE for one in last.found):
+        is_value = labels and text[max(start, last.start - 2) : last.start] == ": "
+        if not is_value and not last.is_outside:
             break
         end = last.start
         while end > start and text[end - 1].isspace():
@@ -176,11 +187,10 @@ def trim_clusters(
     return start, end, list(left)
 
 
-def _has_letters(text: str, clusters: Sequence[Cluster], *, markup: bool) -> bool:
+def _has_letters(text: str, clusters: Sequence[Cluster]) -> bool:
     """Return whether there is something to translate besides placeholders."""
     place, rest = 0, []
     for one in clusters:
         rest.append(text[place : one.start])
         place = one.end
-    left = "".join([*rest, text[place:]])
-    return any(map(str.isalpha, re.sub(r"<[^<>]*+>", "", left) if markup else left))
+    return any(map(str.isalpha, "".join([*rest, text[place:]])))

@@ -4,15 +4,19 @@ Placeholders that touch each other, or a short unit, share one stand-in, so that
 Placeholders at the ends of a text that say nothing about it, such as tags, stay outside of what is translated.
 """
 
+import itertools
 import re
 import unicodedata
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, final
+from functools import lru_cache
+from typing import Final, NamedTuple, final
 
 from dragoman.data.placeholders.clusters import Cluster, cluster_placeholders, join_clusters, trim_clusters
 from dragoman.data.placeholders.numbering import number_placeholders
 from dragoman.data.placeholders.recognition import Placeholder, find_placeholders
+from dragoman.data.text_places import KeptPart, Span, TextTrace, match_characters
 
 _OPENING: Final = frozenset("([{\"'“‘«„‚¿¡<`")
 _APART: Final = _OPENING | {">"}
@@ -34,13 +38,18 @@ class Slot:
     """Character after, `` at the end."""
     ordered: bool
     """Whether it may not change places with other slots that are ordered."""
+    span: Span
+    """Place in the whole text."""
+    follows: bool = False
+    """Whether it touches the slot before it."""
     numbered: str | None = None
     """The original with numbers in its placeholders, if it may change places then."""
 
     @property
     def is_attached(self) -> tuple[bool, bool]:
         """Return whether a word or mark touches the placeholder, before and after; spaces then part them."""
-        return bool(self.before) and not self.before.isspace() and self.before not in _APART, self.after.isalnum()
+        touches_text = bool(self.before) and not self.before.isspace() and self.before not in _APART
+        return touches_text or self.follows, self.after.isalnum()
 
 
 @final
@@ -65,39 +74,45 @@ class RestoredText:
     text: str
     moved: tuple[str, ...] = ()
     """Placeholders that were missing or repeated in the translation, and were put in place by their order."""
+    spans: tuple[Span, ...] = ()
+    """Place of the placeholders of each slot."""
+    removed: tuple[Span, ...] = ()
+    """Stand-ins in the translation that the model wrote, and words like them."""
+    ends: tuple[str, str] = ("", "")
+    """What precedes and follows the translated text."""
 
 
 def protect_placeholders(
     text: str,
     stand_ins: Sequence[str],
     *,
-    markup: bool = False,
+    cuts: Sequence[int] = (),
     placeholders: Sequence[Placeholder] | None = None,
     numbering: bool = False,
     whole_start: bool = False,
 ) -> ProtectedText:
     """Return a text with stand-ins in place of its placeholders, by default those of `find_placeholders`.
 
-    Stand-ins that the text contains are left out. Where there are too few, the last one stands for all the rest of the
-    text from its first placeholder on to its last. With `numbering`, placeholders that get their values by their
-    order may change places, and are numbered then. With `whole_start`, nothing precedes what is translated.
+    No placeholder has any of the characters `cuts`, where tags stand, inside. Stand-ins that the text contains are left
+    out. Where there are too few, the last one stands for all the rest of the text from its first placeholder on to its
+    last. With `numbering`, placeholders that get their values by their order may change places, and are numbered then.
+    With `whole_start`, nothing precedes what is translated.
     """
-    found = find_placeholders(text, markup=markup) if placeholders is None else placeholders
-    clusters = cluster_placeholders(text, found, markup=markup)
-    start, end, clusters = trim_clusters(text, clusters, markup=markup, whole_start=whole_start)
+    found = find_between(text, cuts, find_placeholders) if placeholders is None else placeholders
     numbers = (number_placeholders(found) if numbering else None) or {}
+    clusters = _clusters(text, found, cuts)
+    start, end, clusters = trim_clusters(text, clusters, whole_start=whole_start, labels=not (numbers and cuts))
     ends = _with_numbers(text, 0, start, found, numbers), _with_numbers(text, end, len(text), found, numbers)
     if not clusters:
         return ProtectedText(text[start:end], (), text[:start], text[end:], ends)
-    lower = text.lower()
-    free = [one for one in stand_ins if one.lower() not in lower]
+    free = _free_stand_ins(text, stand_ins)
     if not free:
         return ProtectedText("", (), text, "")
     if len(clusters) > len(free):
         clusters = [*clusters[: len(free) - 1], join_clusters(clusters[len(free) - 1 :])]
-    parts, slots, place = [], [], start
+    parts, slots, place = list[str](), list[Slot](), start
     for cluster, stand_in in zip(clusters, free, strict=False):
-        slot = _slot(text, cluster, stand_in)
+        slot = _slot(text, cluster, stand_in, follows=bool(slots) and place == cluster.start)
         if any(one.start in numbers for one in cluster.found):
             slot = replace(slot, numbered=_with_numbers(text, cluster.start, cluster.end, found, numbers))
         spaces = [" " if touches else "" for touches in slot.is_attached]
@@ -105,6 +120,36 @@ def protect_placeholders(
         slots.append(slot)
         place = cluster.end
     return ProtectedText("".join([*parts, text[place:end]]), tuple(slots), text[:start], text[end:], ends)
+
+
+def find_between(text: str, cuts: Sequence[int], find: Callable[[str], Sequence[Placeholder]]) -> list[Placeholder]:
+    """Return what `find` finds in each part of a text between cuts, with places in the whole text."""
+    return [
+        replace(one, start=one.start + start, end=one.end + start)
+        for start, end in itertools.pairwise([0, *cuts, len(text)])
+        for one in (find(text[start:end]) if start < end else ())
+    ]
+
+
+def _clusters(text: str, found: Sequence[Placeholder], cuts: Sequence[int]) -> list[Cluster]:
+    """Return the clusters of placeholders, none of which has a cut inside."""
+    if not cuts:
+        return cluster_placeholders(text, found)
+    clusters: list[Cluster] = []
+    left = deque(found)
+    for start, end in itertools.pairwise([0, *cuts, len(text)]):
+        inside = []
+        while left and left[0].end <= end:
+            one = left.popleft()
+            inside.append(replace(one, start=one.start - start, end=one.end - start))
+        clusters += [one.moved(start) for one in cluster_placeholders(text[start:end], inside)]
+    return clusters
+
+
+def _free_stand_ins(text: str, stand_ins: Sequence[str]) -> list[str]:
+    """Return the stand-ins that are no part of a text, nor of its digits, which a translation may group otherwise."""
+    lower, digits = text.lower(), re.sub(r"\D", "", text)
+    return [word for word in stand_ins if word.lower() not in lower and not (word.isdigit() and word in digits)]
 
 
 def protect_prefix(protected: ProtectedText, prefix: str, *, written: Sequence[str]) -> str:
@@ -134,18 +179,10 @@ def restore_placeholders(
     first of repeated ones are removed.
     """
     slots = protected.slots
-    translation = _separate(translation, written)
-    for low, high in reversed(find_invented(protected.text, translation, written)):
-        translation = translation[:low].rstrip() + translation[high:]
-    moved: list[str] = []
-    places = [find_stand_in(translation, word) for word in written]
-    kept: list[tuple[int, int, int]] = []
-    for number, (slot, found) in enumerate(zip(slots, places, strict=True)):
-        if len(found) != 1:
-            moved += slot.placeholders
-        kept += [(*span, number) for span in found[:1]]
-    removed = [span for found in places for span in found[1:]]
-    pieces, numbers = _pieces(translation, sorted(kept), removed)
+    marks = find_marks(protected.text, translation, written)
+    counts = Counter(number for mark in marks for number in mark.numbers)
+    moved = [text for number, slot in enumerate(slots) if counts[number] != 1 for text in slot.placeholders]
+    pieces, numbers = _pieces(translation, marks)
     for number, slot in enumerate(slots):
         if number not in numbers:
             _insert(pieces, numbers, number, share=_share(protected, slot))
@@ -156,11 +193,51 @@ def restore_placeholders(
         slots = tuple(slot if slot.numbered is None else replace(slot, original=slot.numbered) for slot in slots)
         start, end = protected.numbered_ends
     pieces = [escape(piece) for piece in pieces]
-    text = pieces[0].lstrip()
+    spans = [(0, 0)] * len(slots)
+    text = start + pieces[0].lstrip()
     for number, piece in zip(numbers, pieces[1:], strict=True):
-        text = _join(text, slots[number], piece)
-    text = text.rstrip() if pieces[-1] else text
-    return RestoredText(start + text + end, tuple(dict.fromkeys(moved)))
+        before, after = _around(text, slots[number], piece)
+        spans[number] = (len(before), len(before) + len(slots[number].original))
+        text = before + slots[number].original + after
+    core = text[len(start) :]
+    text = start + (core.rstrip() if pieces[-1] else core) + end
+    removed = tuple((mark.start, mark.end) for mark in marks)
+    return RestoredText(text, tuple(dict.fromkeys(moved)), tuple(spans), removed, (start, end))
+
+
+def trace_part(protected: ProtectedText, original: str, translation: str, restored: RestoredText) -> TextTrace:
+    """Return the places of the words of a text with stand-ins, and of its translation, in those with placeholders."""
+    stand_ins = [span for slot in protected.slots for span in find_stand_in(protected.text, slot.stand_in)]
+    kept = [KeptPart(slot.span, span) for slot, span in zip(protected.slots, restored.spans, strict=True)]
+    kept += _kept_ends(protected, original, restored)
+    return TextTrace(
+        match_characters(protected.text, original, replaced=stand_ins, inserted=[one.source for one in kept]),
+        match_characters(translation, restored.text, replaced=restored.removed, inserted=[one.target for one in kept]),
+        tuple(kept),
+    )
+
+
+def _kept_ends(protected: ProtectedText, original: str, restored: RestoredText) -> list[KeptPart]:
+    """Return what precedes and follows the translated text."""
+    start, end = restored.ends
+    parts = [
+        KeptPart((0, len(protected.start)), (0, len(start))),
+        KeptPart(
+            (len(original) - len(protected.end), len(original)), (len(restored.text) - len(end), len(restored.text))
+        ),
+    ]
+    texts = original, restored.text
+    stripped = [
+        KeptPart(*(_strip_span(*one) for one in zip(texts, (part.source, part.target), strict=True))) for part in parts
+    ]
+    return [part for part in stripped if part.source[0] < part.source[1]]
+
+
+def _strip_span(text: str, span: Span) -> Span:
+    """Return a span without white space at its ends."""
+    inside = text[slice(*span)]
+    start = span[0] + len(inside) - len(inside.lstrip())
+    return start, start + len(inside.strip())
 
 
 def are_in_place(slots: Sequence[Slot], source: str, translation: str, *, written: Sequence[str]) -> bool:
@@ -168,19 +245,25 @@ def are_in_place(slots: Sequence[Slot], source: str, translation: str, *, writte
 
     `source` is the text with the stand-ins.
     """
-    translation = _separate(translation, written)
-    if find_invented(source, translation, written):
+    marks = find_marks(source, translation, written)
+    numbers = [number for mark in marks for number in mark.numbers]
+    if not all(mark.numbers for mark in marks) or sorted(numbers) != list(range(len(slots))):
         return False
-    places = [find_stand_in(translation, word) for word in written]
-    if any(len(found) != 1 for found in places):
-        return False
-    numbers = [number for number, _ in sorted(enumerate(places), key=lambda one: one[1])]
     return not _restore_order(slots, numbers)
 
 
-def _slot(text: str, cluster: Cluster, stand_in: str) -> Slot:
+def _slot(text: str, cluster: Cluster, stand_in: str, *, follows: bool) -> Slot:
     before, after = text[max(0, cluster.start - 1) : cluster.start], text[cluster.end : cluster.end + 1]
-    return Slot(stand_in, text[cluster.start : cluster.end], cluster.texts, before, after, cluster.is_ordered)
+    return Slot(
+        stand_in,
+        text[cluster.start : cluster.end],
+        cluster.texts,
+        before,
+        after,
+        cluster.is_ordered,
+        (cluster.start, cluster.end),
+        follows,
+    )
 
 
 def find_stand_in(text: str, word: str) -> list[tuple[int, int]]:
@@ -193,51 +276,93 @@ def find_stand_in(text: str, word: str) -> list[tuple[int, int]]:
     return [found.span() for found in re.finditer(pattern, text)]
 
 
-def find_invented(source: str, translation: str, written: Sequence[str]) -> list[tuple[int, int]]:
+class Mark(NamedTuple):
+    """Place of stand-ins in a translation, several where the model writes them as one; none of a word like them."""
+
+    start: int
+    end: int
+    numbers: tuple[int, ...]
+    """Slots that the stand-ins stand for."""
+
+
+def find_marks(source: str, translation: str, written: Sequence[str]) -> list[Mark]:
+    """Return the stand-ins in a translation in order, also those with letters next to them, and words like them.
+
+    `source` has the stand-ins. No text outside of the marks has any of the `written` stand-ins.
+    """
+    marks = []
+    if written:
+        stand_in = re.compile("|".join(sorted(map(re.escape, written), key=len, reverse=True)))
+        for several in _stand_in_pattern(tuple(written)).finditer(translation):
+            numbers = tuple(written.index(word) for word in stand_in.findall(several[0]))
+            marks.append(Mark(*several.span(), numbers))
+    free = "".join(
+        character if free else " " for character, free in zip(translation, _is_free(translation, marks), strict=True)
+    )
+    marks += [Mark(*span, ()) for span in _find_invented(source, free, written)]
+    return sorted(marks)
+
+
+def _is_free(text: str, marks: Sequence[Mark]) -> list[bool]:
+    free = [True] * len(text)
+    for mark in marks:
+        free[mark.start : mark.end] = [False] * (mark.end - mark.start)
+    return free
+
+
+@lru_cache(maxsize=256)
+def _stand_in_pattern(written: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of stand-ins: runs of symbols, numbers with up to two letters, and names with an ending."""
+
+    def alternatives(words: Sequence[str]) -> str:
+        return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+    numbers = [word for word in written if word[-1].isdigit()]
+    names = [word for word in written if word[-1].isalpha()]
+    symbols = [word for word in written if not word[-1].isalnum()]
+    patterns = [
+        rf"(?:{alternatives(symbols)})++" if symbols else "",
+        rf"(?<!\d)(?:{alternatives(numbers)})++(?!\d)(?:[^\W\d_]{{1,2}}(?!\w))?+" if numbers else "",
+        rf"(?:{alternatives(names)})\w*+" if names else "",
+    ]
+    return re.compile("|".join(filter(None, patterns)))
+
+
+def _find_invented(source: str, translation: str, written: Sequence[str]) -> list[Span]:
     """Return the places of words that resemble stand-ins, but are neither stand-ins nor in the source.
 
     They are reserved symbols that stand for nothing, and, where stand-ins are numbers, words with a number of four
     different digits or more that no number of the source has.
     """
-    digits = re.sub(r"\D", "", source)
     found = [
         one.span() for one in re.finditer(r" ?[\ue010-\ue01f]", translation) if one[0][-1] not in (*written, *source)
     ]
     if not any(word.isdigit() for word in written):
         return found
-    numbers = [(one, re.sub(r"\D", "", one[0])) for one in re.finditer(r"\w*\d{4}\w*", translation)]
-    found += [
-        one.span()
-        for one, number in numbers
-        if one[0] not in written and len(set(number)) >= 4 and number not in digits
-    ]
+    for word in written:
+        source = source.replace(word, " ")
+    digits = re.sub(r"\D", "", source)
+    for match in re.finditer(r"\w++", translation):
+        number = re.sub(r"\D", "", match[0])
+        if re.search(r"\d{4}", match[0]) and len(set(number)) >= 4 and number not in digits:
+            found.append(match.span())
     return sorted(found)
 
 
-def _separate(text: str, words: Sequence[str]) -> str:
-    """Return a translation where stand-ins are words, if the model has written several as one, or with a letter."""
-    if not words:
-        return text
-    one = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-    several = rf"(?<!\w)(?:{one}){{2,}}(?!\w)|(?<!\w)(?:{one})[^\W\d_]{{1,2}}(?!\w)"
-    return re.sub(several, lambda found: " ".join(re.findall(one, found[0])), text)
-
-
-def _pieces(
-    text: str, kept: Sequence[tuple[int, int, int]], removed: Sequence[tuple[int, int]]
-) -> tuple[list[str], list[int]]:
-    """Return the text between the stand-ins, without repeated ones, and the numbers of the slots."""
+def _pieces(text: str, marks: Sequence[Mark]) -> tuple[list[str], list[int]]:
+    """Return the text between the stand-ins and the numbers of their slots, without repeated and invented ones."""
     pieces, place = [""], 0
-    numbers = []
-    marks = sorted([*kept, *((*span, -1) for span in removed)])
-    for start, end, number in marks:
-        pieces[-1] += text[place:start]
-        if number < 0:
+    numbers: list[int] = []
+    for mark in marks:
+        pieces[-1] += text[place : mark.start]
+        new = [number for number in dict.fromkeys(mark.numbers) if number not in numbers]
+        if not new:
             pieces[-1] = pieces[-1].rstrip()
-        else:
-            pieces.append("")
-            numbers.append(number)
-        place = end
+        pieces += [" "] * len(new)  # between stand-ins that the model wrote as one
+        if new:
+            pieces[-1] = ""
+        numbers += new
+        place = mark.end
     pieces[-1] += text[place:]
     return pieces, numbers
 
@@ -293,16 +418,20 @@ def _with_numbers(text: str, start: int, end: int, found: Sequence[Placeholder],
     return "".join([*parts, text[place:end]])
 
 
-def _join(before: str, slot: Slot, after: str) -> str:
-    """Return the text around a slot with the slot, with the spaces of the source where a word or mark touches it."""
+def _around(before: str, slot: Slot, after: str) -> tuple[str, str]:
+    """Return the text around a slot, with the spaces of the source where a word or mark touches it."""
     attached = slot.is_attached
     opens = slot.before in _OPENING and before.rstrip()[-1:] in _OPENING and bool(before.rstrip())
     if attached[0] or opens:
         before = before.rstrip()
+    elif slot.before.isspace() and before[-1:].isalnum():
+        before += " "
     mark = after.lstrip()[:1]
     closes = (
         bool(mark) and mark == slot.after and unicodedata.category(mark)[0] == "P" and mark not in _OPENING - set("\"'")
     )
     if attached[1] or closes:
         after = after.lstrip()
-    return before + slot.original + after
+    elif slot.after.isspace() and after[:1].isalnum():
+        after = f" {after}"
+    return before, after

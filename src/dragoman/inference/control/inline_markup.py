@@ -9,6 +9,7 @@ from dragoman.errors import ConfigError, DataError
 from dragoman.inference.control.pair_aligner import MAX_WEIGHTS, PairAligner, TextPair
 from dragoman.inference.control.prepared_text import PreparedText
 from dragoman.inference.control.text_constraints import Constraint
+from dragoman.inference.quality_signals import ModelTexts
 from dragoman.inference.translation_result import Translation, TranslationWarning
 
 AnyMarkup = Markup | MarkupRules
@@ -41,20 +42,23 @@ class MarkupStep:
     def restore(self, translation: Translation) -> Translation:
         """Return the translation with the tags; its `markup_problems` name tags whose places are guesses."""
         alignment, problems = None, list(self.inline.problems)
-        text = translation.text
+        text, trace = translation.text, translation.trace
+        read = translation.model_texts or ModelTexts(self.inline.text, text)
         if self.needs_alignment(translation):
             try:
-                alignment = self.aligner.align(self.inline.text, text, translation.parts)
+                alignment = self.aligner.align(read.source, read.output, translation.parts)
             except DataError as error:  # a model without cross-attention
                 problems.append(f"{error} Tags are placed in proportion to the length of the text.")
-                if len(self.inline.text) * len(text) <= MAX_WEIGHTS:
-                    alignment = TokenAlignment.proportional(self.inline.text, text)
+                if len(read.source) * len(read.output) <= MAX_WEIGHTS:
+                    alignment = TokenAlignment.proportional(read.source, read.output)
             else:
                 if alignment is None:
                     problems.append("the text is too long to be aligned; tags are placed in proportion to its length")
-        placed = self.inline.place(text, alignment)
+        if alignment is not None and trace is not None:
+            alignment = alignment.moved(trace)
+        placed = self.inline.place(text, alignment, () if trace is None else trace.kept)
         problems += (f"{_GUESS} {tag:.60}, so that its place is a guess" for tag in placed.unplaced)
-        return replace(translation, text=placed.content, markup_problems=tuple(dict.fromkeys(problems)))
+        return replace(translation, text=placed.content, markup_problems=tuple(dict.fromkeys(problems)), trace=None)
 
 
 def align_ahead(texts: Iterable[tuple[PreparedText, Sequence[Translation]]]) -> None:

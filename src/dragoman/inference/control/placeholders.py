@@ -14,12 +14,15 @@ from dragoman.data.placeholders.recognition import Placeholder, find_placeholder
 from dragoman.data.placeholders.rules import AnyPlaceholders, PlaceholderRules
 from dragoman.data.placeholders.stand_ins import (
     ProtectedText,
+    RestoredText,
     Slot,
     are_in_place,
+    find_between,
     find_stand_in,
     protect_placeholders,
     protect_prefix,
     restore_placeholders,
+    trace_part,
 )
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.data.tokenizers.reserved_symbols import PLACEHOLDER_SYMBOLS, has_reserved_symbols
@@ -57,45 +60,54 @@ class PlaceholderControl:
         """Return whether the model has tokens for a text."""
         return UNK not in self._target.encode(text)
 
+    def message_step(self, text: str, rules: PlaceholderRules, *, markup: bool) -> "PlaceholderStep | None":
+        """Return the step of an ICU message, whose tags are placeholders; None if the text is no message.
+
+        A fragment of `markup` is a message if it has a choice. Raises ConfigError if the model can write no stand-in.
+        """
+        message = _parse_message(text, rules, markup=markup)
+        if message is None:
+            return None
+        self._require_stand_ins(text)
+        parts = tuple(_protect_leaf(leaf, list(self.written)) for leaf in message.leaves)
+        return PlaceholderStep(text, parts, self, message, (text,))
+
     def step(
         self,
         text: str,
         rules: PlaceholderRules = _DEFAULT_RULES,
         *,
-        markup: bool = False,
+        cuts: Sequence[int] = (),
         whole_start: bool = False,
     ) -> "PlaceholderStep":
-        """Return the step of a text; with `markup` it is a fragment of XML or HTML, whose tags are no placeholders.
+        """Return the step of a text without its tags, which stand at the characters `cuts`.
 
         With `whole_start`, the translation begins with the first word, whatever precedes it. Raises ConfigError if the
         model can write no stand-in for a placeholder of the text.
         """
-        message = _parse_message(text, rules, markup=markup)
-        stand_ins = list(self.written)
-        found: list[Placeholder] = []
-        if message is None:
-            found = _with_choices(text, markup=markup)
-            if stand_ins:
-                unreadable = find_unreadable(text, found, self._source, markup=markup)
-                found = sorted([*found, *unreadable], key=lambda one: one.start)
-            protected = protect_placeholders(
-                text,
-                stand_ins,
-                markup=markup,
-                placeholders=found,
-                numbering=rules.numbering,
-                whole_start=whole_start,
-            )
-            parts: tuple[ProtectedText, ...] = (protected,)
-        else:
-            parts = tuple(_protect_leaf(leaf, stand_ins) for leaf in message.leaves)
-        if not self.written and (message is not None or found):
+        found = find_between(text, cuts, _with_choices)
+        names = tuple(one.text for one in found)
+        if found:
+            self._require_stand_ins(text)
+        if self.written:
+            unreadable = find_unreadable(text, found, self._source, cuts=cuts)
+            found = sorted([*found, *unreadable], key=lambda one: one.start)
+        protected = protect_placeholders(
+            text,
+            list(self.written),
+            cuts=cuts,
+            placeholders=found,
+            numbering=rules.numbering,
+            whole_start=whole_start,
+        )
+        return PlaceholderStep(text, (protected,), self, None, names)
+
+    def _require_stand_ins(self, text: str) -> None:
+        if not self.written:
             raise ConfigError(
                 f"placeholders: this model can write neither digits nor letters in place of those of {text!r:.60}. "
                 "Leave the option out."
             )
-        names = (text,) if message is not None else tuple(one.text for one in found if one.kind != "unreadable")
-        return PlaceholderStep(parts, self, message, names)
 
 
 @final
@@ -103,6 +115,8 @@ class PlaceholderControl:
 class PlaceholderStep:
     """Text with stand-ins, or the sentences of an ICU message with stand-ins."""
 
+    original: str
+    """The text with its placeholders."""
     parts: tuple[ProtectedText, ...]
     control: PlaceholderControl
     message: IcuMessage | None = None
@@ -137,20 +151,25 @@ class PlaceholderStep:
         return are_in_place(slots, segment, output, written=self._written(slots))
 
     def restore(self, translation: Translation) -> Translation:
-        """Return the translation with its placeholders; `unmet` names those that were put in place by their order."""
+        """Return the translation with its placeholders; `unmet` names those that were put in place by their order.
+
+        Its `trace` says where everything that the model read and wrote stands then.
+        """
         texts = translation.text.split(PART_BREAK) if len(self.parts) > 1 else [translation.text]
-        restored, moved = [], dict.fromkeys(name for name in translation.unmet if name not in self._names())
-        for number, (part, text) in enumerate(zip(self.parts, texts, strict=True)):
-            written = self._written(part.slots)
-            if self.message is None:
-                found = restore_placeholders(part, text, written=written)
-            else:
-                quote = self.message.quote(self.message.leaves[number])
-                found = restore_placeholders(part, text, written=written, escape=quote)
-            restored.append(found.text)
-            moved |= dict.fromkeys(found.moved)
-        whole = restored[0] if self.message is None else self.message.fill(restored)
-        return replace(translation, text=whole, unmet=tuple(moved), placeholders=self.names)
+        restored = [self._restore_part(number, text) for number, text in enumerate(texts)]
+        moved = dict.fromkeys(name for name in translation.unmet if name not in self._names())
+        moved |= dict.fromkeys(name for one in restored for name in one.moved)
+        if self.message is not None:
+            whole, trace = self.message.fill([one.text for one in restored]), None
+        else:
+            whole, trace = restored[0].text, trace_part(self.parts[0], self.original, texts[0], restored[0])
+        return replace(translation, text=whole, unmet=tuple(moved), placeholders=self.names, trace=trace)
+
+    def _restore_part(self, number: int, text: str) -> RestoredText:
+        part, written = self.parts[number], self._written(self.parts[number].slots)
+        if self.message is None:
+            return restore_placeholders(part, text, written=written)
+        return restore_placeholders(part, text, written=written, escape=self.message.quote(self.message.leaves[number]))
 
     def _slots(self, segment: str) -> list[Slot]:
         """Return the slots of a segment: those of the sentence of the message that it is a part of."""
@@ -192,13 +211,11 @@ def _parse_message(text: str, rules: PlaceholderRules, *, markup: bool) -> IcuMe
     return IcuMessage.parse(text, categories) or IcuMessage.parse(text)
 
 
-def _with_choices(text: str, *, markup: bool) -> list[Placeholder]:
+def _with_choices(text: str) -> list[Placeholder]:
     """Return the placeholders of a text that is no message; choices that could not be read are some."""
     choices = find_choices(text)
     others = [
-        one
-        for one in find_placeholders(text, markup=markup)
-        if all(one.end <= start or end <= one.start for start, end in choices)
+        one for one in find_placeholders(text) if all(one.end <= start or end <= one.start for start, end in choices)
     ]
     found = [*others, *(Placeholder("brace", start, end, text[start:end]) for start, end in choices)]
     return sorted(found, key=lambda one: one.start)

@@ -136,24 +136,30 @@ class _Preparation:
         prefix: str,
         given: tuple[Constraint, ...],
     ) -> PreparedText:
-        """Return a text with its steps; each changes the text that the step before it has made."""
+        """Return a text with its steps; each changes the text that the step before it has made.
+
+        Tags are taken out first, so that all other steps read words only.
+        """
         steps: list[TextStep] = []
-        text = original
-        if kept is not None and kept.accelerator is not None and rules is None:
-            marked = remove_accelerator(text, kept.accelerator)
+        protection = self.placeholders if kept is not None else None
+        message = None
+        if protection is not None and kept is not None:
+            message = protection.message_step(original, kept, markup=rules is not None)
+        text, cuts = original, list[int]()
+        if rules is not None and message is None:  # the branches of a message are no fragments of markup
+            inline = parse_inline(original, rules)
+            steps.append(MarkupStep(inline, self.aligner))
+            text, cuts = inline.text, inline.cuts
+        elif kept is not None and kept.accelerator is not None and rules is None:
+            marked = remove_accelerator(original, kept.accelerator)
             if marked is not None:
                 steps.append(AcceleratorStep(marked))
                 text = marked.text
-        if self.placeholders is not None and kept is not None:
-            step = self.placeholders.step(text, kept, markup=rules is not None, whole_start=bool(prefix))
+        if protection is not None and kept is not None:
+            step = message or protection.step(text, kept, cuts=cuts, whole_start=bool(prefix))
             prefix = step.prefix(prefix)
-            if step.message is not None:  # its branches are no fragments of markup: their tags are placeholders
-                rules = None
             steps.append(step)
             text = step.text
-        if rules is not None:
-            steps.append(MarkupStep(parse_inline(text, rules), self.aligner))
-            text = steps[-1].text
         if terms is not None:
             steps.append(terms.step(text))
         return PreparedText(original, tuple(steps), prefix, given)

@@ -8,9 +8,10 @@ from typing import Final, final
 import numpy as np
 
 from dragoman.data.markup import TokenAlignment
-from dragoman.data.markup.token_alignment import Span, find_atoms
+from dragoman.data.markup.token_alignment import find_atoms
 from dragoman.data.terminology.matching import TermMatch, TermMatcher
 from dragoman.data.terminology.words import shares_stems
+from dragoman.data.text_places import Span
 
 MIN_SHARE: Final = 0.5
 """Share of the attention of a word from which it translates a term that stands elsewhere in the translation, too."""

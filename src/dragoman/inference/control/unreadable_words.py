@@ -4,8 +4,10 @@ An unknown word in the source mostly is a name, a key or a symbol, and stays as 
 such words do so (Luong et al., 2015, Addressing the Rare Word Problem in Neural Machine Translation).
 """
 
+import itertools
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -17,20 +19,24 @@ MAX_WORD = 24
 """Letters of a word that is kept as a whole; in a longer one, only what cannot be read is kept."""
 _QUOTES = "`\u00b4"
 """Accents that serve as quotation marks."""
+_PAIRED = frozenset({"Ps", "Pe", "Pi", "Pf", "Pd"})
+"""Categories of quotation marks, brackets and dashes, which tags often separate from their words."""
 _WORD = re.compile(r"\S+")
-_WORD_OF_MARKUP = re.compile(r"[^\s<>&;]+")
 
 
 def find_unreadable(
-    text: str, found: Sequence[Placeholder], source: LanguageTokenizer, *, markup: bool
+    text: str, found: Sequence[Placeholder], source: LanguageTokenizer, *, cuts: Sequence[int] = ()
 ) -> list[Placeholder]:
     """Return the words between the placeholders of a text that the tokenizer of the source cannot read.
 
-    Marks that it cannot read, next to words that it can, are none: models translate without them.
+    Marks that it cannot read, next to words that it can, are none: models translate without them. Tags stand at the
+    characters `cuts`, and end words.
     """
     if UNK not in source.encode(text):
         return []
-    spans = [span for gap in _gaps(text, found) for span in _words(text, *gap, markup=markup)]
+    ends = [0, *cuts, len(text)]
+    words = (word.span() for gap in _gaps(text, found) for word in _WORD.finditer(text, *gap))
+    spans = [part for word in words for part in _parts(text, *word, ends)]
     encoded = source.encode_batch([text[slice(*span)] for span in spans])
     unread = [span for span, ids in zip(spans, encoded, strict=True) if UNK in ids]
     kept = (part for span in unread for part in _unreadable_parts(text, *span, source))
@@ -45,13 +51,12 @@ def _gaps(text: str, found: Sequence[Placeholder]) -> Iterator[tuple[int, int]]:
     yield place, len(text)
 
 
-def _words(text: str, start: int, end: int, *, markup: bool) -> Iterator[tuple[int, int]]:
-    """Yield the words of a part of a text; tags and entities of markup are none."""
-    pattern = _WORD_OF_MARKUP if markup else _WORD
-    for word in pattern.finditer(text, start, end):
-        is_tag = markup and text.rfind("<", 0, word.start()) > text.rfind(">", 0, word.start())
-        if not is_tag and not (markup and text[word.start() - 1 : word.start()] == "&"):
-            yield word.span()
+def _parts(text: str, start: int, end: int, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a word between tags; quotation marks, brackets and dashes by themselves are none."""
+    inside = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
+    for part in itertools.pairwise([start, *inside, end]):
+        if not inside or any(unicodedata.category(one) not in _PAIRED for one in text[slice(*part)]):
+            yield part
 
 
 def _unreadable_parts(text: str, start: int, end: int, source: LanguageTokenizer) -> Iterator[tuple[int, int]]:

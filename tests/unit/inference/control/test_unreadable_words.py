@@ -29,11 +29,12 @@ def side() -> LanguageTokenizer:
     ],
 )
 def test_words_with_unknown_letters_are_kept(side, text, words):
-    found = find_unreadable(text, find_placeholders(text), side, markup=False)
+    found = find_unreadable(text, find_placeholders(text), side)
     assert [one.text for one in found] == words
     assert [text[one.start : one.end] for one in found] == words
 
 
-def test_tags_and_entities_of_markup_are_no_words(side):
-    text = "the <b title='Дом Дом'>Дом^2</b> &amp; &lt; fox"
-    assert [one.text for one in find_unreadable(text, [], side, markup=True)] == ["Дом^2"]
+def test_words_end_at_tags(side):
+    text = "the Дом“”¶ «fox»"
+    cuts = [text.index(one) for one in "“¶«f»"]
+    assert [one.text for one in find_unreadable(text, [], side, cuts=sorted(cuts))] == ["Дом", "¶"]
