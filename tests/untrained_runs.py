@@ -1,5 +1,6 @@
 """Runs that look finished without training: a random model in a run folder."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,16 @@ MODEL = {"d_model": 12, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1
 
 
 def finished_run(
-    path: Path, changed: dict[str, Any] | None = None, *, vocabulary: TokenizerConfig = WORDS
+    path: Path,
+    changed: dict[str, Any] | None = None,
+    *,
+    vocabulary: TokenizerConfig = WORDS,
+    pairs: Sequence[tuple[str, str]] = PAIRS,
 ) -> RunFolder:
-    """Write a translation run whose vocabulary is that of `PAIRS`; the options override a small configuration."""
+    """Write a translation run whose vocabulary is that of the pairs; the options override a small configuration."""
     corpus = {"kind": "files", "source": "/home/somebody/train.en", "target": "/home/somebody/train.de"}
     tree = {"tokenizer": vocabulary.model_dump(mode="json"), "model": MODEL, "data": {"train": corpus}}
-    return _finished(path, merge(tree, changed or {}), Tokenizer.train(lambda: PAIRS, vocabulary))
+    return _finished(path, merge(tree, changed or {}), Tokenizer.train(lambda: pairs, vocabulary))
 
 
 def finished_language_model(

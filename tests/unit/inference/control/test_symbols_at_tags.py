@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.markup.symbols import Case, judge, make_cases, translate
+from benchmarks.markup.symbols import SENTENCES, Case, judge, make_cases, translate
 from dragoman import load
 from dragoman.data.tokenizers import BpeConfig
 from dragoman.inference import Translator
@@ -14,7 +14,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::dragoman.inference.TranslationW
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     vocabulary = BpeConfig(vocab_size=300, byte_fallback=False)
-    return load(finished_run(tmp_path_factory.mktemp("run") / "run", vocabulary=vocabulary).path, Translator)
+    pairs = [(text, text.capitalize()) for text in (*SENTENCES, "0123456789 \"'()-...,:!?")]
+    return load(
+        finished_run(tmp_path_factory.mktemp("run") / "run", vocabulary=vocabulary, pairs=pairs).path, Translator
+    )
 
 
 @pytest.mark.parametrize("options", [{"max_length": 3}, {"max_length": 11, "beam_size": 1}, {}])
