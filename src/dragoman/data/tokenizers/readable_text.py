@@ -11,7 +11,7 @@ import numpy as np
 
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer, StreamingDecoder
 from dragoman.data.tokenizers.offsets import Span
-from dragoman.models.special_symbols import UNK
+from dragoman.data.tokenizers.vocabulary import UNK
 
 DOUBLE_QUOTES: Final = "“”„‟«»〝〞"
 SINGLE_QUOTES: Final = "’‘‚‛ʼ‹›"
