@@ -36,9 +36,10 @@ from dragoman.data.placeholders.numbering import number_placeholders
 from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.placeholders.stand_ins import (
     are_in_place,
-    find_invented,
+    find_marks,
     protect_placeholders,
     restore_placeholders,
+    trace_part,
 )
 from dragoman.data.readers.parallel import Example
 from dragoman.data.terminology.glossary import Glossary
@@ -139,13 +140,14 @@ def _archive(build: Callable[[str], bytes], name: str) -> Callable[[str], object
 def _protect(text: str) -> object:
     protected = protect_placeholders(text, [str(1000 + number) for number in range(40)], numbering=True)
     written = [slot.stand_in for slot in protected.slots]
-    restore_placeholders(protected, protected.text, written=written)
-    return are_in_place(protected.slots, protected.text, text, written=written), find_invented("", text, written)
+    restored = restore_placeholders(protected, protected.text, written=written)
+    trace_part(protected, text, protected.text, restored)
+    return are_in_place(protected.slots, protected.text, text, written=written), find_marks("", text, written)
 
 
 def _numbers(text: str) -> object:
     found = find_placeholders(text)
-    return number_placeholders(found), [one.is_ordered for one in cluster_placeholders(text, found, markup=False)]
+    return number_placeholders(found), [one.is_ordered for one in cluster_placeholders(text, found)]
 
 
 def _message(text: str) -> object:

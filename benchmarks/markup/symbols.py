@@ -21,8 +21,7 @@ import polib
 from lxml import etree, html
 
 import dragoman
-from dragoman.data.documents.recognize import open_document
-from dragoman.runs.translate_file import FileOptions, translate_file
+from dragoman.runs.translate_file import translate_file
 
 SENTENCES = (
     "open the white house in a new window",
@@ -197,7 +196,7 @@ def translate_po(translator: dragoman.Translator, texts: Sequence[str]) -> list[
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "messages.po"
         file.save(str(path))
-        translated = translate_file(translator, open_document(path), FileOptions())
+        translated = translate_file(translator, path)
     by_context = {one.msgctxt: one.msgstr for one in polib.pofile(translated.content.decode())}
     warned = [one.warnings for one in translated.report.segments]
     return [Outcome(by_context[str(place)], problems) for place, problems in enumerate(warned)]
