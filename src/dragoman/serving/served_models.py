@@ -92,6 +92,12 @@ class Hop:
     pair: LanguagePair
 
     @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Codes of the pair that the model expects; None of a model of one pair."""
+        options = self.model.language_options(self.pair)
+        return options.get("source_language"), options.get("target_language")
+
+    @property
     def translator(self) -> Translator:
         """The model that translates."""
         assert isinstance(self.model.model, Translator)

@@ -1,15 +1,23 @@
-"""Texts of files: read, translated, and filled into the file."""
+"""Files of clients: which are accepted, how they are read, and their translators."""
 
 import re
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import final
+from typing import Unpack, final
 
-from dragoman.data.documents.document import Document, Unit, UnitTranslation
+from dragoman.data.documents.document import Document
+from dragoman.data.documents.line_breaks import has_letters
 from dragoman.data.documents.recognize import ENDINGS, open_document
+from dragoman.data.tokenizers import Tokenizer
+from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError
+from dragoman.inference import TranslationResult
+from dragoman.inference.translation_options import StreamOptions
+from dragoman.runs.translate_file import FileOptions
 from dragoman.serving.http.errors import invalid
-from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest, TranslationService
+from dragoman.serving.served_models import Hop
+from dragoman.serving.translation.terms import AppliedGlossary
 
 FORMATS = tuple(ENDINGS)
 """Endings of the files that are translated."""
@@ -22,53 +30,47 @@ def check_filename(filename: str) -> None:
         raise invalid(f"Invalid file: its type is not supported. Send one of {', '.join(FORMATS)}.", "file")
 
 
-def read_document(filename: str, content: bytes, target: str) -> Document:
+def read_document(filename: str, content: bytes, *, source: str | None, target: str) -> Document:
     """Return the texts of a file as units. Raises RequestError if it cannot be translated."""
+    name = PurePath(filename).name
     try:
-        return open_document(content, name=PurePath(filename).name, target_language=target)
+        return open_document(content, name=name, source_language=source, target_language=target)
     except DataError as error:
         raise invalid(str(error), "file") from error
 
 
-@final
-class DocumentTexts:
-    """Texts of a document that have no translation yet; equal ones are translated once."""
+def text_to_translate(document: Document, options: FileOptions) -> str:
+    """Return the texts of a document that are translated, without their tags, one on each line."""
+    texts = (_TAG.sub("", unit.source) for unit in document.units if options.selects(unit))
+    return "\n".join(filter(has_letters, texts))
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self._units = list(document.units)
-        self._chosen = [
-            number
-            for number, unit in enumerate(self._units)
-            if unit.state == "untranslated" and any(map(str.isalpha, _TAG.sub("", unit.source)))
-        ]
-        self._found: dict[tuple[TextFormat, str], str] = {}
+
+@final
+@dataclass(frozen=True)
+class PivotTranslator:
+    """Translators of a route, one after the other, as one translator of texts."""
+
+    hops: Sequence[Hop]
+    glossaries: Sequence[AppliedGlossary | None]
+    """Glossary of each model."""
 
     @property
-    def characters(self) -> str:
-        """Characters of all texts, without their tags."""
-        return "\n".join(_TAG.sub("", self._units[number].source) for number in self._chosen)
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer that reads the texts."""
+        return self.hops[0].translator.tokenizer
 
-    async def translate(self, request: TranslationRequest, service: TranslationService) -> list[TranslatedText]:
-        """Translate all texts, those with tags as XML, and return their translations."""
-        translated: list[TranslatedText] = []
-        for text_format in sorted({_format(self._units[number]) for number in self._chosen}):
-            own = (self._units[number] for number in self._chosen)
-            texts = list(dict.fromkeys(unit.source for unit in own if _format(unit) == text_format))
-            found = await service.translate(replace(request, texts=texts, text_format=text_format))
-            self._found |= {(text_format, text): one.text for text, one in zip(texts, found, strict=True)}
-            translated.extend(found)
-        return translated
-
-    def fill(self) -> bytes:
-        """Return the file with the translations; other units stay as they are."""
-        translations: list[UnitTranslation | None] = [None] * len(self._units)
-        for number in self._chosen:
-            unit = self._units[number]
-            text = self._found.get((_format(unit), unit.source))
-            translations[number] = None if text is None else UnitTranslation(text=text)
-        return self._document.fill(translations)
-
-
-def _format(unit: Unit) -> TextFormat:
-    return "text" if unit.markup is None else unit.markup
+    def translate_stream(
+        self, texts: Iterable[str], config: DecodingConfig | None = None, **options: Unpack[StreamOptions]
+    ) -> Iterator[TranslationResult]:
+        """Yield the translations of texts; the second model reads the translations of the first."""
+        results: Iterator[TranslationResult] = iter(())
+        for hop, glossary in zip(self.hops, self.glossaries, strict=True):
+            own: StreamOptions = {**options, "language": hop.pair[0]}
+            own["source_language"], own["target_language"] = hop.languages
+            if glossary is not None:
+                own["glossary"], own["glossary_mode"] = glossary.glossary, glossary.mode
+            results = hop.translator.translate_stream(texts, config, **own)
+            if hop is not self.hops[-1]:
+                texts = [result.text for result in results]
+                options["context"] = None
+        return results

@@ -6,14 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, assert_never, final
 
+from dragoman.data.documents.document import Document
 from dragoman.data.markup import Markup, MarkupRules
 from dragoman.data.terminology.glossary import Term
 from dragoman.data.terminology.matching import TermMatch
 from dragoman.inference import Constraint, TranslationResult
 from dragoman.inference.concurrent_calls import gather
+from dragoman.runs.translate_file import FileOptions, FileTranslation, translate_document
 from dragoman.serving.config import ProtectedTexts
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import Hop, LanguagePair, ModelStore
+from dragoman.serving.translation.documents import PivotTranslator
 from dragoman.serving.translation.languages import DetectedLanguage, LanguageDetector
 from dragoman.serving.translation.terms import AppliedGlossary, GlossaryChoice, GlossaryEntries
 
@@ -208,6 +211,24 @@ class TranslationService:
             runs.append(await hop.translator.translate_async(list(texts), **_options(hop, glossary, asked)))
             texts, own = [one.text for one in runs[-1]], replace(own, context="")
         return _Run(runs[-1], [len(one[0].placeholders) for one in runs[0]])
+
+    def translate_document(self, document: Document, request: TranslationRequest) -> tuple[FileTranslation, list[str]]:
+        """Translate a file as `dragoman translate --file` does, and return the names of the models, too.
+
+        Raises RequestError for a language that is not supported.
+        """
+        pair = self._pair(request.source, None, self.store.find_target(request.target))
+        hops = self.store.route(pair, model=request.model)
+        glossaries = self._glossaries.of(hops, request.glossary)
+        is_direct = len(hops) == 1
+        own = replace(request, placeholders=self._protects(request, hops))
+        options = _options(hops[0], glossaries[0] if is_direct else None, own)
+        options |= {"markup": None, "placeholders": own.placeholders}
+        translator = hops[0].translator if is_direct else PivotTranslator(hops, glossaries)
+        chosen = FileOptions(target_language=pair[1])
+        return translate_document(translator, document, chosen, stream_options=options), [
+            one.model.name for one in hops
+        ]
 
     def _protects(self, request: TranslationRequest, hops: Sequence[Hop]) -> bool:
         """Return whether the placeholders of a request are protected.

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Self, final
 
 from dragoman.inference import Translator
+from dragoman.runs.translate_file import FileOptions
 from dragoman.serving.config import ProtectedTexts
 from dragoman.serving.http.errors import invalid
 from dragoman.serving.served_models import LanguagePair, ModelStore, ServedModel
-from dragoman.serving.translation.documents import DocumentTexts, read_document
+from dragoman.serving.translation.documents import read_document, text_to_translate
 from dragoman.serving.translation.languages import DetectedLanguage
 from dragoman.serving.translation.service import TranslatedText, TranslationRequest, TranslationService
 from dragoman.serving.translation.terms import GlossaryChoice
@@ -83,28 +84,34 @@ class TranslatedDocument:
     terms: int = 0
     placeholders: int = 0
     unmet: int = 0
+    needs_review: int = 0
+    """Texts with warnings, which the file marks where its format can."""
 
 
 def translate_document(version: int, filename: str, content: bytes, request: TranslationRequest) -> TranslatedDocument:
     """Return a file whose texts are translated; `request` has their languages."""
     service = service_of(version)
     target = service.store.find_target(request.target)
-    texts = DocumentTexts(read_document(filename, content, target))
-    characters = texts.characters
-    call_server("begin", len(characters))
-    if request.source is None and characters:
-        [[detected, *_]] = asyncio.run(service.detect([characters], target))
-        if detected.code == target and request.has_to_differ:
-            raise invalid("Source and target language are equal.", "target_lang")
-        if detected.code == target:
-            return TranslatedDocument(content)
+    document = read_document(filename, content, source=request.source, target=target)
+    text = text_to_translate(document, FileOptions())
+    call_server("begin", len(text))
+    if request.source is None and not text:
+        return TranslatedDocument(content)
+    if request.source is None:
+        [[detected, *_]] = asyncio.run(service.detect([text], target))
         request = replace(request, source=detected.code)
-    translated = asyncio.run(texts.translate(replace(request, is_file=True), service))
+    if service.store.find_pair(request.source or "", target)[0] == target:
+        if request.has_to_differ:
+            raise invalid("Source and target language are equal.", "target_lang")
+        return TranslatedDocument(content)
+    translation, models = service.translate_document(document, replace(request, is_file=True))
+    counts = translation.report.counts
     return TranslatedDocument(
-        texts.fill(),
-        translated[0].model_name if translated else "",
-        sum(len(one.text) for one in translated),
-        sum(len(one.terms) for one in translated),
-        sum(one.placeholders for one in translated),
-        sum(len(one.unmet) for one in translated),
+        translation.content,
+        models[-1],
+        sum(len(segment.text) for segment in translation.report.segments),
+        counts["terms"],
+        counts["placeholders"],
+        counts["unmet"],
+        counts["needs_review"],
     )

@@ -10,6 +10,7 @@ from dragoman.data.documents.document import UnitTranslation, identity
 from dragoman.data.documents.recognize import open_document
 from dragoman.errors import DataError
 from tests.archive_documents import archive, docx, epub, member, open_document_file, pptx, run, xlsx
+from tests.smart_art import Kind, diagram_texts, smart_art
 
 
 def sources(content: bytes, name: str) -> list[str]:
@@ -261,3 +262,17 @@ def test_cells_of_an_opendocument_spreadsheet_are_units() -> None:
     assert sources(content, "a.ods") == ['One <g id="1">two</g>', "three"]
     filled = fill(content, "a.ods", "content.xml", None, "drei")
     assert filled == member(content, "content.xml").replace(">three<", ">drei<")
+
+
+@pytest.mark.parametrize("kind", ["pptx", "docx", "xlsx"])
+def test_a_diagram_is_translated_in_its_data_and_its_drawing(kind: Kind) -> None:
+    content = smart_art(kind, ["Open it", "Save the *file", "Open it", "7"])
+    document = open_document(content, name=f"a.{kind}")
+    sources = [unit.source for unit in document.units]
+    assert sources.count("Open it") == 2
+    assert sources.count('Save the <g id="1">file</g>') == 1
+    translations = {"Open it": "Abrir", 'Save the <g id="1">file</g>': 'Salvar o <g id="1">ficheiro</g>'}
+    filled = document.fill([UnitTranslation(text=translations.get(source, source)) for source in sources])
+    for part in ("data", "drawing"):
+        assert diagram_texts(filled, part) == ["Abrir", "Salvar o ficheiro", "Abrir", "7"]
+    assert identity(document) == content

@@ -1,5 +1,6 @@
-"""DOCX and PPTX: the paragraphs of the parts that readers see.
+"""DOCX and PPTX: the paragraphs of the parts that readers see, those of SmartArt diagrams and of charts among them.
 
+A diagram has its texts twice: in its data, and in a drawing that programs show as long as nobody changes the diagram.
 Sources: ECMA-376-1 (Office Open XML), ECMA-376-2 (Open Packaging Conventions). Parts are found by their content type.
 """
 
@@ -7,7 +8,7 @@ import html
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, Protocol, assert_never, final
+from typing import Final, Literal, Protocol, final
 
 from dragoman.data.documents.archives.archive import Archive
 from dragoman.data.documents.archives.runs import RunNames, RunUnit, read_paragraphs
@@ -19,12 +20,11 @@ from dragoman.errors import DataError
 Format = Literal["docx", "pptx"]
 _CONTENT_TYPES: Final = "[Content_Types].xml"
 _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
+_GRAPHICS: Final = r"diagrams/(?:data|drawing)\d+|charts/chart\d+"
 _DEFAULT_PARTS: Final = {
-    "docx": re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml"),
-    "pptx": re.compile(r"ppt/(?:slides/slide|notesSlides/notesSlide|diagrams/data|charts/chart)\d+\.xml"),
-    "xlsx": re.compile(
-        r"xl/(?:sharedStrings|worksheets/sheet\d+|comments\d+|drawings/drawing\d+|charts/chart\d+)\.xml"
-    ),
+    "docx": re.compile(rf"word/(?:document|header\d*|footer\d*|footnotes|endnotes|{_GRAPHICS})\.xml"),
+    "pptx": re.compile(rf"ppt/(?:slides/slide\d+|notesSlides/notesSlide\d+|{_GRAPHICS})\.xml"),
+    "xlsx": re.compile(rf"xl/(?:sharedStrings|worksheets/sheet\d+|comments\d+|drawings/drawing\d+|{_GRAPHICS})\.xml"),
 }
 """Paths of translated parts where the content types do not list them."""
 _TYPES: Final = {
@@ -32,15 +32,18 @@ _TYPES: Final = {
         r"application/vnd\.(?:openxmlformats-officedocument\.wordprocessingml\.|ms-word\.)"
         r"(?:document|template|(?:document|template)\.macroEnabled|header|footer|footnotes|endnotes)(?:\.main)?(?:Template)?\+xml"
     ),
-    "pptx": re.compile(
-        r"application/vnd\.openxmlformats-officedocument\.(?:presentationml\.(?:slide|notesSlide)"
-        r"|drawingml\.(?:diagramData|chart))\+xml"
-    ),
+    "pptx": re.compile(r"application/vnd\.openxmlformats-officedocument\.presentationml\.(?:slide|notesSlide)\+xml"),
     "xlsx": re.compile(
         r"application/vnd\.openxmlformats-officedocument\.(?:spreadsheetml\.(?:sharedStrings|worksheet|comments)"
-        r"|drawing|drawingml\.chart)\+xml"
+        r"|drawing)\+xml"
     ),
 }
+_GRAPHIC_TYPES: Final = re.compile(
+    r"application/vnd\.openxmlformats-officedocument\.drawingml\.(?:diagramData|chart)\+xml"
+    r"|application/vnd\.ms-office\.drawingml\.diagramDrawing\+xml"
+)
+_CACHED = re.compile(r"(?:word|ppt|xl)/diagrams/drawing\d*\.xml")
+"""Drawings of diagrams, whose texts are those of their data."""
 _WORD: Final = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
     "http://purl.oclc.org/ooxml/wordprocessingml/main",
@@ -62,14 +65,14 @@ class OfficeDocument:
         self._parts: dict[str, SpanText] = {}
         for path in text_parts(self._archive, format, name):
             text = decode_xml(self._archive.read(path), f"{name}: {path}")
-            self._parts[path] = SpanText(text, [*_units(text, format)])
+            self._parts[path] = SpanText(text, [*_units(text)])
         if not self._parts:
             raise DataError(f"{name}: has no text of a {format.upper()} file. Check that it is one.")
 
     @property
     def units(self) -> Sequence[Unit]:
         """Return the paragraphs of all parts, and their parts between tabs and line breaks."""
-        return [unit for part in self._parts.values() for unit in part.units]
+        return archive_units(self._parts)
 
     def fill(self, translations: Sequence[UnitTranslation | None]) -> bytes:
         """Return the file with translations; parts without a changed paragraph keep their bytes."""
@@ -94,17 +97,39 @@ class TextPart(Protocol):
         ...
 
 
+def archive_units(parts: Mapping[str, TextPart]) -> list[Unit]:
+    """Return the texts of all parts, but in the drawing of a diagram those that its data has, too."""
+    return [unit for _, unit, is_copy in _numbered_units(parts) if not is_copy]
+
+
+def _numbered_units(parts: Mapping[str, TextPart]) -> Iterator[tuple[str, Unit, bool]]:
+    """Yield the path and the texts of all parts, and whether each is the copy of a text of a diagram."""
+    known: set[tuple[str, str | None]] = set()
+    for path, part in parts.items():
+        for unit in part.units:
+            key = unit.source, unit.markup
+            yield path, unit, _CACHED.fullmatch(path) is not None and key in known
+            if "/diagrams/" in path:
+                known.add(key)
+
+
 def fill_archive(
     archive: Archive, parts: Mapping[str, TextPart], translations: Sequence[UnitTranslation | None]
 ) -> bytes:
-    """Return an archive in which texts have translations, given in the order of the parts."""
-    check_count(translations, [unit for part in parts.values() for unit in part.units])
+    """Return an archive in which texts have translations, given in the order of `archive_units`."""
+    check_count(translations, archive_units(parts))
+    each: dict[str, list[UnitTranslation | None]] = {path: [] for path in parts}
+    of_diagrams: dict[tuple[str, str | None], UnitTranslation | None] = {}
+    following = iter(translations)
+    for path, unit, is_copy in _numbered_units(parts):
+        key = unit.source, unit.markup
+        translation = of_diagrams[key] if is_copy else next(following)
+        each[path].append(translation)
+        if "/diagrams/" in path:
+            of_diagrams.setdefault(key, translation)
     changed: dict[str, bytes] = {}
-    place = 0
     for path, part in parts.items():
-        some = translations[place : place + len(part.units)]
-        place += len(part.units)
-        text = part.fill(some)
+        text = part.fill(each[path])
         if text != part.text:
             changed[path] = text.encode()
             check_xml(changed[path], path)
@@ -121,8 +146,13 @@ def text_parts(archive: Archive, format: Format | Literal["xlsx"], name: str) ->
     names = sorted(archive.names, key=_reading_order)
     for path in names:
         kind = listed.get(posixpath.normpath(path).lower())
-        if _TYPES[format].fullmatch(kind) if kind else _DEFAULT_PARTS[format].fullmatch(path):
+        if _is_text_type(kind, format) if kind else _DEFAULT_PARTS[format].fullmatch(path):
             yield path
+
+
+def _is_text_type(kind: str, format: Format | Literal["xlsx"]) -> bool:  # noqa: A002
+    """Return whether a content type is the one of a part with text."""
+    return any(types.fullmatch(kind) for types in (_TYPES[format], _GRAPHIC_TYPES))
 
 
 def _reading_order(path: str) -> tuple[bool, str, int]:
@@ -132,17 +162,14 @@ def _reading_order(path: str) -> tuple[bool, str, int]:
     return not is_main, re.sub(r"\d+", "", path), int(number[1][-9:]) if number else 0
 
 
-def _units(text: str, format: Format) -> Iterator[RunUnit]:  # noqa: A002
+def _units(text: str) -> Iterator[RunUnit]:
+    """Yield the paragraphs of a part: those of WordprocessingML if it has any, or else those of DrawingML."""
     found = prefixes(text)
-    match format:
-        case "docx":
-            for uri in _WORD:
-                if uri in found:
-                    yield from read_paragraphs(text, word_names(found[uri]))
-        case "pptx":
-            yield from drawing_units(text)
-        case _:
-            assert_never(format)
+    words = [uri for uri in _WORD if uri in found]
+    for uri in words:
+        yield from read_paragraphs(text, word_names(found[uri]))
+    if not words:
+        yield from drawing_units(text)
 
 
 def drawing_units(text: str) -> Iterator[RunUnit]:

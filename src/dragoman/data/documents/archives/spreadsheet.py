@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from dragoman.data.documents.archives.archive import Archive
-from dragoman.data.documents.archives.ooxml import drawing_units, fill_archive, text_parts
+from dragoman.data.documents.archives.ooxml import archive_units, drawing_units, fill_archive, text_parts
 from dragoman.data.documents.archives.xml_syntax import (
     Element,
     decode_xml,
@@ -54,7 +54,7 @@ class Workbook:
         self._parts: dict[str, SpanText | CellTexts] = {}
         for path in text_parts(self._archive, "xlsx", name):
             text = decode_xml(self._archive.read(path), f"{name}: {path}")
-            if path.startswith(("xl/drawings/", "xl/charts/")):
+            if path.startswith(("xl/drawings/", "xl/charts/", "xl/diagrams/")):
                 self._parts[path] = SpanText(text, [*drawing_units(text)])
             else:
                 self._parts[path] = CellTexts(text, fixed)
@@ -64,7 +64,7 @@ class Workbook:
     @property
     def units(self) -> Sequence[Unit]:
         """Return the texts of all cells, each once, and of comments, text boxes and charts."""
-        return [unit for part in self._parts.values() for unit in part.units]
+        return archive_units(self._parts)
 
     def fill(self, translations: Sequence[UnitTranslation | None]) -> bytes:
         """Return the file with translations; parts without a changed text keep their bytes."""
