@@ -169,8 +169,8 @@ def _drawing(texts: Sequence[str]) -> str:
     def shape(number: int, text: str) -> str:
         place = f'<a:off x="0" y="{number * 800_000}"/><a:ext cx="5000000" cy="700000"/>'
         return (
-            f'<dsp:sp modelId="{{{number}}}"><dsp:nvSpPr><dsp:cNvPr id="0" name=""/><dsp:cNvSpPr/></dsp:nvSpPr><dsp:spPr>'
-            f'<a:xfrm>{place}</a:xfrm><a:prstGeom prst="roundRect"><a:avLst/></a:prstGeom>'
+            f'<dsp:sp modelId="{{{number}}}"><dsp:nvSpPr><dsp:cNvPr id="0" name=""/><dsp:cNvSpPr/></dsp:nvSpPr>'
+            f'<dsp:spPr><a:xfrm>{place}</a:xfrm><a:prstGeom prst="roundRect"><a:avLst/></a:prstGeom>'
             '<a:solidFill><a:srgbClr val="DDE8F6"/></a:solidFill></dsp:spPr><dsp:style><a:lnRef idx="2"><a:srgbClr '
             'val="000000"/></a:lnRef><a:fillRef idx="1"><a:srgbClr val="DDE8F6"/></a:fillRef><a:effectRef idx="0">'
             '<a:srgbClr val="000000"/></a:effectRef><a:fontRef idx="minor"/></dsp:style><dsp:txBody>'
