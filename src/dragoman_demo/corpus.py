@@ -1,5 +1,6 @@
 """Synthetic parallel corpus from the CLDR: the same dates, amounts, units and lists in two locales."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -11,17 +12,22 @@ from dragoman.atomic_files import WriteError, write_atomically
 from dragoman.data.readers.parallel import ParallelFiles
 from dragoman.errors import DataError, MissingExtraError, nearest
 from dragoman_demo.normalized_comparison import normal, spaced
+from dragoman_demo.typed_variants import type_variant
 
 if TYPE_CHECKING:
     from babel import Locale
 
     from dragoman_demo.unambiguous_templates import Reading
 
+TYPED_SHARE = 0.5
+"""Share of the English phrases that are written as people type them, and not as the CLDR writes them."""
+MAX_REPETITIONS = 10
+"""Times that a phrase is in the training set at most."""
 MAX_CODE = 3
 """Letters of a language code; all codes of so few letters are similar."""
 FAMILIES = {
     "date": 14,
-    "time": 10,
+    "time": 8,
     "date-time": 12,
     "weekday": 6,
     "interval": 8,
@@ -29,7 +35,7 @@ FAMILIES = {
     "money": 12,
     "unit": 12,
     "rate": 3,
-    "duration": 5,
+    "duration": 7,
     "list": 6,
 }
 """Percentage of each family of phrases."""
@@ -69,21 +75,31 @@ class CorpusFiles:
 def phrases(count: int, *, source_locale: str = "en", target_locale: str = "fr", seed: int = 1) -> Iterator[Phrase]:
     """Yield at most `count` phrases in random order, each with a different source.
 
-    Sources have plain spaces, as people type them; targets have the no-break and thin spaces of the CLDR. A source that
-    was drawn with two targets is left out, so that a few phrases may be missing. Sources that differ in Unicode form
-    only count as equal. The same arguments give the same phrases. Raises DataError for
-    an unknown locale and MissingExtraError without Babel.
+    Sources have plain spaces, and half of the English ones are written as people type them; targets have the no-break
+    and thin spaces of the CLDR. A source that was drawn with two targets is left out, so that a few phrases may be
+    missing. Sources that differ in Unicode form only count as equal. The same arguments give the same phrases. Raises
+    DataError for an unknown locale and MissingExtraError without Babel.
     """
+    return iter(_count_phrases(count, source_locale=source_locale, target_locale=target_locale, seed=seed))
+
+
+def _count_phrases(count: int, *, source_locale: str, target_locale: str, seed: int) -> dict[Phrase, int]:
+    """Return the phrases of `phrases`, and how often each was drawn."""
     drawn = _drawn(known_locale(source_locale), known_locale(target_locale), seed)
+    variants = _generator("variants", seed) if source_locale.partition("_")[0] == "en" else None
     meanings: dict[str, Phrase | None] = {}
+    times: Counter[str] = Counter()
     while len(meanings) < count:
         phrase = next(drawn)
         phrase = replace(phrase, source=spaced(phrase.source))
+        if variants is not None and variants.random() < TYPED_SHARE:
+            phrase = replace(phrase, source=type_variant(phrase.source, variants))
         key = normal(phrase.source)
+        times[key] += 1
         before = meanings.setdefault(key, phrase)
         if before is not None and spaced(before.target) != spaced(phrase.target):
             meanings[key] = None
-    return (phrase for phrase in meanings.values() if phrase is not None)
+    return {phrase: times[key] for key, phrase in meanings.items() if phrase is not None}
 
 
 def split(
@@ -95,12 +111,19 @@ def split(
     target_locale: str = "fr",
     seed: int = 1,
 ) -> Split:
-    """Return three sets from one distribution; `valid` and `test` have the given sizes, `train` almost."""
+    """Return three sets from one distribution; `valid` and `test` have the given sizes, `train` almost.
+
+    The number of training phrases counts different ones. Phrases that are frequent in texts, such as `2 days ago`, are
+    there several times.
+    """
     total = train + valid + test
-    found = list(phrases(total, source_locale=source_locale, target_locale=target_locale, seed=seed))
-    _generator("split", seed).shuffle(found)
+    times = _count_phrases(total, source_locale=source_locale, target_locale=target_locale, seed=seed)
+    different = list(times)
+    _generator("split", seed).shuffle(different)
     held_out = valid + test
-    return Split(tuple(found[held_out:]), tuple(found[:valid]), tuple(found[valid:held_out]))
+    repeated = [phrase for phrase in different[held_out:] for _ in range(min(times[phrase], MAX_REPETITIONS))]
+    _generator("order", seed).shuffle(repeated)
+    return Split(tuple(repeated), tuple(different[:valid]), tuple(different[valid:held_out]))
 
 
 def write_corpus(folder: Path, parts: Split, *, source_locale: str = "en", target_locale: str = "fr") -> CorpusFiles:

@@ -113,6 +113,26 @@ def amount(style: MoneyStyle) -> Write:
     return write
 
 
+def whole_amount(style: MoneyStyle) -> Write:
+    """Return a writer of amounts without decimal places, such as `$1,234` or `1,234 US dollars`."""
+
+    def write(locale: Locale, money: Money) -> str:
+        number, currency = money
+        pattern = re.sub(r"[.]0+", "", locale.currency_formats["standard"].pattern)
+        named = style == "name"
+        return numbers.format_currency(
+            number,
+            currency,
+            format=None if named else pattern,
+            locale=locale,
+            currency_digits=False,
+            format_type="name" if named else "standard",
+            numbering_system="default",
+        )
+
+    return write
+
+
 def compact_amount(locale: Locale, money: Money) -> str:
     """`$2.3M`"""
     number, currency = money

@@ -69,8 +69,8 @@ def _dates() -> Iterator[Form]:
 
 
 def _times() -> Iterator[Form]:
-    yield Form("time", values.MOMENTS, writers.time("short"), 1)
-    yield Form("time", values.MOMENTS, writers.time("medium"), 3)
+    yield Form("time", values.MOMENTS, writers.time("short"), 2)
+    yield Form("time", values.MOMENTS, writers.time("medium"), 2)
     yield Form("time", values.ZONED_MOMENTS, writers.time("full"), 2)
 
 
@@ -107,6 +107,8 @@ def _numbers() -> Iterator[Form]:
 def _money() -> Iterator[Form]:
     yield Form("money", values.PRICES, writers.amount("standard"), 4)
     yield Form("money", values.PRICES, writers.amount("name"), 4)
+    yield Form("money", values.WHOLE_PRICES, writers.whole_amount("standard"), 2)
+    yield Form("money", values.WHOLE_PRICES, writers.whole_amount("name"), 2)
     yield Form("money", values.DEBTS, writers.amount("accounting"), 1)
     yield Form("money", values.FORTUNES, writers.compact_amount, 1)
 
@@ -128,7 +130,7 @@ def _durations() -> Iterator[Form]:
         distances = values.within(limit)
         for sign in (1, -1):
             for width in _UNIT_WIDTHS:
-                yield Form("duration", distances, writers.relative(unit, sign, width), 0.3)
+                yield Form("duration", distances, writers.relative(unit, sign, width), 0.5)
 
 
 def _lists() -> Iterator[Form]:

@@ -65,10 +65,16 @@ _OTHERS = (
 
 
 def _moment(random: Random) -> Moment:
-    """Draw a second of the years 1900 to 2099."""
-    return _FIRST + datetime.timedelta(seconds=random.randrange(_SECONDS))
+    """Draw a second of the years 1900 to 2099; near years and quarters of an hour are more frequent, as in texts."""
+    moment = _FIRST + datetime.timedelta(seconds=random.randrange(_SECONDS))
+    if random.random() < 0.5:
+        moment = moment.replace(year=random.randint(*_NEAR_YEARS), day=min(moment.day, 28))
+    if random.random() < 0.3:
+        moment = moment.replace(minute=random.choice((0, 0, 15, 30, 45)), second=0)
+    return moment
 
 
+_NEAR_YEARS = 1990, 2035
 _FIRST = datetime.datetime(1900, 1, 1)
 _SECONDS = round((datetime.datetime(2100, 1, 1) - _FIRST).total_seconds())
 MOMENTS = Values(draw=_moment, probes=(_BASE, *_OTHERS))
@@ -95,7 +101,8 @@ def _days(random: Random) -> Span:
 
 def _hours(random: Random) -> Span:
     """From one minute to a later one of the same day."""
-    first, last = sorted(random.sample(range(24 * 60), 2))
+    step = random.choice((1, 15, 60))
+    first, last = (step * place for place in sorted(random.sample(range(24 * 60 // step), 2)))
     midnight = _BASE.replace(hour=0, second=0)
     return midnight.replace(hour=first // 60, minute=first % 60), midnight.replace(hour=last // 60, minute=last % 60)
 
@@ -191,6 +198,9 @@ def _money(amounts: str) -> tuple[Money, ...]:
 
 
 PRICES = Values(draw=_price, probes=_money("1 12.5 1234.56"))
+WHOLE_PRICES = Values(
+    draw=lambda random: (Decimal(_digits(random, 5)), random.choice(CURRENCIES)), probes=_money("1 12 1234")
+)
 DEBTS = Values(draw=_debt, probes=_money("-1 -1234.56"))
 FORTUNES = Values(draw=_fortune, probes=_money("1200 45000 2300000 4000000000"))
 
