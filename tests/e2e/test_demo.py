@@ -50,6 +50,22 @@ def test_held_out_sources_are_not_in_the_training_data(first):
     assert not train & set(test)
 
 
+def test_texts_unlike_the_corpus_are_marked(first, tmp_path):
+    """Whatever the model has learned: the statistics of its sources decide."""
+    folder, _ = first
+    test = (folder / "run" / "corpus" / "test.en").read_text(encoding="utf-8")
+    (tmp_path / "texts").write_text(f"{test}Two dogs play.\nThe meeting is on Monday.\n", encoding="utf-8")
+    command = [sys.executable, "-m", "dragoman", "translate", "run", "--input", tmp_path / "texts", "--format", "jsonl"]
+    ending = subprocess.run([*command, "--beam", "1"], cwd=folder, capture_output=True, text=True, timeout=280)
+    assert ending.returncode == 0, ending.stderr
+    records = [json.loads(line) for line in ending.stdout.splitlines()]
+    kinds = [{warning["kind"] for warning in record["translations"][0]["quality"]["warnings"]} for record in records]
+    marked = ["unfamiliar" in found for found in kinds]
+    assert marked[-2:] == [True, True]
+    assert sum(marked[:1000]) <= 20
+    assert "unlike those that the model was trained on" in ending.stderr
+
+
 def test_demo_run_can_be_inspected(first, tmp_path):
     folder, _ = first
     texts = (folder / "run" / "corpus" / "test.en").read_text(encoding="utf-8").splitlines()[:5]

@@ -1,23 +1,31 @@
-"""Familiarity of a text: whether a model was trained on texts like it.
+r"""Familiarity of a text: whether a model was trained on texts like it.
 
-A trigram model of the training sources gives each token of a text its surprisal $-\\log_2 p(w_i \\mid w_{i-2}, w_{i-1})$,
-with the smoothing of Witten and Bell (1991) as in Chen and Goodman (1999), section 2.5. Two numbers tell texts apart: the
-mean surprisal, as standard errors from the mean of held-out sources, and the largest surprisal of a token. Both have a
-threshold that few held-out sources exceed.
+A trigram model of the training sources gives each token of a text its surprisal $-\log_2 p(w_i | w_{i-2}, w_{i-1})$,
+with the smoothing of Witten and Bell (1991) as in Chen and Goodman (1999), section 2.5. Two numbers tell texts apart:
+the mean surprisal, as standard errors from the mean of held-out sources, and the largest surprisal of a token. Both
+have a threshold that few held-out sources exceed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Self, final
+from pathlib import Path
+from typing import Final, Self, final
 
 import numpy as np
+from safetensors.numpy import save
 
 from dragoman.array_types import Float, Int
+from dragoman.atomic_files import write_atomically
+from dragoman.checksums import with_checksum
+from dragoman.errors import DataError
+from dragoman.safetensors_files import read_arrays
+from dragoman.untrusted_files import MEBIBYTE, FileKind
 
 ORDER: Final = 3
 """Tokens of the longest n-grams."""
-MAX_NGRAMS: Final = 100_000
+MAX_NGRAMS: Final = 50_000
 """N-grams of each order that are kept, the most frequent first: 12 bytes each."""
 FALSE_ALARMS: Final = 0.004
 """Share of held-out sources above each threshold."""
@@ -47,25 +55,17 @@ class NgramCounts:
             unique, counts = unique[kept], counts[kept]
         return cls(unique.astype(np.uint64), counts.astype(np.uint32))
 
-    def find(self, keys: Int[np.ndarray, " tokens"]) -> Int[np.ndarray, " tokens"]:
-        """Return the count of each n-gram, 0 for unknown ones."""
-        return _look_up(self.keys, self.counts, keys)
+    def to_dict(self) -> dict[int, int]:
+        """Return the count of each n-gram."""
+        return dict(zip(self.keys.tolist(), self.counts.tolist(), strict=True))
 
-    def contexts(self, vocab_size: int) -> "NgramContexts":
-        """Return what follows each sequence of one token less."""
-        contexts, starts = np.unique(self.keys // np.uint64(vocab_size), return_index=True)
-        totals = np.add.reduceat(self.counts.astype(np.int64), starts) if len(starts) else starts
-        return NgramContexts(contexts, totals, np.diff([*starts.tolist(), len(self.keys)]))
-
-
-@final
-@dataclass(frozen=True)
-class NgramContexts:
-    """Sequences that n-grams begin with: how many n-grams, and how many different ones."""
-
-    keys: Int[np.ndarray, " contexts"]
-    totals: Int[np.ndarray, " contexts"]
-    types: Int[np.ndarray, " contexts"]
+    def contexts(self, vocab_size: int) -> dict[int, tuple[int, int]]:
+        """Return how many n-grams begin with each sequence of one token less, and how many different ones."""
+        found: dict[int, tuple[int, int]] = {}
+        for key, count in self.to_dict().items():
+            total, types = found.get(key // vocab_size, (0, 0))
+            found[key // vocab_size] = total + count, types + 1
+        return found
 
 
 @final
@@ -117,39 +117,54 @@ class SourceFamiliarity:
         return float((surprisals - self.mean).sum() / (self.deviation * len(surprisals) ** 0.5))
 
     def surprisals(self, ids: Ids) -> Float[np.ndarray, " tokens"]:
-        """Return the surprisal of each token and of the end of a text, in bits.
+        r"""Return the surprisal of each token and of the end of a text, in bits.
 
-        $p(w \\mid h) = (c(hw) + T(h) p(w \\mid h')) / (c(h) + T(h))$, where $T(h)$ is the number of different tokens
+        $p(w | h) = (c(hw) + T(h) p(w | h')) / (c(h) + T(h))$, where $T(h)$ is the number of different tokens
         after $h$, and $h'$ is $h$ without its first token.
         """
-        padded = np.array([_EDGE] * (ORDER - 1) + list(ids) + [_EDGE], dtype=np.uint64)
-        size = np.uint64(self.vocab_size)
-        probability = np.full(len(ids) + 1, 1 / self.vocab_size)
-        for order, (ngrams, contexts) in enumerate(zip(self.ngrams, self._contexts, strict=True), 1):
-            keys = _ngram_keys(padded, order, self.vocab_size)[-len(probability) :]
-            totals = _look_up(contexts.keys, contexts.totals, keys // size)
-            types = _look_up(contexts.keys, contexts.types, keys // size)
-            seen = (ngrams.find(keys) + types * probability) / np.maximum(totals + types, 1)
-            probability = np.where(totals > 0, seen, probability)
-        return -np.log2(probability)
+        size = self.vocab_size
+        padded = [_EDGE] * (ORDER - 1) + list(ids) + [_EDGE]
+        bits = []
+        for end in range(ORDER - 1, len(padded)):
+            probability, context, base = 1 / size, 0, 1
+            for start, (counts, contexts) in zip(range(end, end - ORDER, -1), self._tables, strict=True):
+                if start < end:
+                    context, base = padded[start] * base + context, base * size
+                total, types = contexts.get(context, (0, 0))
+                if total:
+                    count = counts.get(context * size + padded[end], 0)
+                    probability = (count + types * probability) / (total + types)
+            bits.append(-math.log2(probability))
+        return np.array(bits)
 
     @cached_property
-    def _contexts(self) -> tuple[NgramContexts, ...]:
-        return tuple(ngrams.contexts(self.vocab_size) for ngrams in self.ngrams)
+    def _tables(self) -> list[tuple[dict[int, int], dict[int, tuple[int, int]]]]:
+        """Counts and contexts of each order; a dictionary is faster than arrays for the few tokens of a sentence."""
+        return [(ngrams.to_dict(), ngrams.contexts(self.vocab_size)) for ngrams in self.ngrams]
 
-    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return the arrays and the numbers of the model, for a file."""
-        arrays = {}
+    def save(self, path: Path) -> None:
+        """Write the model to a file of safetensors, atomically."""
+        arrays = {"numbers": np.array([getattr(self, name) for name in _NUMBERS], dtype=np.float64)}
         for order, ngrams in enumerate(self.ngrams, 1):
             arrays |= {f"keys.{order}": ngrams.keys, f"counts.{order}": ngrams.counts}
-        numbers = ("vocab_size", "mean", "deviation", "max_mean", "max_token")
-        return arrays, {name: getattr(self, name) for name in numbers}
+        write_atomically(path, *with_checksum(save(arrays)))
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> Self:
-        """Return the model of arrays and numbers that `to_arrays` returned."""
-        ngrams = tuple(NgramCounts(arrays[f"keys.{order}"], arrays[f"counts.{order}"]) for order in range(1, ORDER + 1))
-        return cls(ngrams=ngrams, **numbers)
+    def load(cls, path: Path) -> Self:
+        """Read a file that `save` wrote. Raises DataError if it is missing or damaged."""
+        arrays = read_arrays(path, _FILE)
+        try:
+            numbers = dict(zip(_NUMBERS, arrays["numbers"].tolist(), strict=True))
+            ngrams = [NgramCounts(arrays[f"keys.{order}"], arrays[f"counts.{order}"]) for order in range(1, ORDER + 1)]
+            if any(table.keys.shape != table.counts.shape or table.keys.ndim != 1 for table in ngrams):
+                raise ValueError("keys and counts differ in number")
+            return cls(int(numbers.pop("vocab_size")), tuple(ngrams), **numbers)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: no statistics of sources ({error}); calibrate or train the run again") from error
+
+
+_NUMBERS: Final = ("vocab_size", "mean", "deviation", "max_mean", "max_token")
+_FILE: Final = FileKind(16 * MEBIBYTE, "train the run again")
 
 
 def _ngram_keys(padded: Int[np.ndarray, " tokens"], order: int, vocab_size: int) -> Int[np.ndarray, " ngrams"]:
@@ -159,13 +174,3 @@ def _ngram_keys(padded: Int[np.ndarray, " tokens"], order: int, vocab_size: int)
     for place in range(ORDER - order, ORDER):
         keys = keys * np.uint64(vocab_size) + padded[place : place + count]
     return keys
-
-
-def _look_up(
-    keys: Int[np.ndarray, " known"], values: Int[np.ndarray, " known"], wanted: Int[np.ndarray, " wanted"]
-) -> Int[np.ndarray, " wanted"]:
-    """Return the value of each wanted key, 0 for unknown ones; `keys` are increasing."""
-    if not len(keys):
-        return np.zeros(len(wanted), dtype=np.int64)
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[places] == wanted, values[places], 0).astype(np.int64)

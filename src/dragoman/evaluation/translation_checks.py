@@ -13,7 +13,7 @@ from typing import Literal
 from dragoman.evaluation.error_analysis import words
 from dragoman.evaluation.script_statistics import comparable_length, count_scripts
 
-CheckKind = Literal["empty", "copied", "repeated", "length", "script", "cut_off", "unmet"]
+CheckKind = Literal["empty", "copied", "repeated", "length", "script", "cut_off", "unmet", "unfamiliar"]
 """Kind of a warning about a translation."""
 
 COPIED_SHARE = 0.6

@@ -10,6 +10,7 @@ from dragoman.decoding.constraints import PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis, without_first
 from dragoman.errors import warn
 from dragoman.evaluation.quality_profile import QualityProfile
+from dragoman.evaluation.source_familiarity import SourceFamiliarity
 from dragoman.inference.control.inline_markup import align_ahead, markup_warning
 from dragoman.inference.quality_signals import ModelTexts
 from dragoman.inference.scheduler import Request
@@ -32,6 +33,7 @@ def join_segments(
     target: LanguageTokenizer,
     typography: Typography,
     quality_profile: QualityProfile | None,
+    familiarity: SourceFamiliarity | None,
 ) -> list[list[Translation]]:
     """Return the translations of each block of a text as the model wrote them.
 
@@ -57,8 +59,13 @@ def join_segments(
             for segments in sentences
         ]
         whole = join_translations(joined, config, join_texts=layout.fill)
+        is_unfamiliar = familiarity is not None and any(
+            familiarity.is_unfamiliar((segment.alone or segment).ids) for segments in sentences for segment in segments
+        )
         read = block.text.text
-        blocks.append([replace(one, model_texts=ModelTexts(read, one.text, quality_profile)) for one in whole])
+        blocks.append(
+            [replace(one, model_texts=ModelTexts(read, one.text, quality_profile, is_unfamiliar)) for one in whole]
+        )
     return blocks
 
 
@@ -95,6 +102,10 @@ def restore_text(
         message = f"the translation was cut off at its length limit ({len(result.tokens)} tokens)"
         problem = "translations were cut off at their length limit"
         warn(TranslationWarning("line", line.number, message, problem=problem, remedy=remedy))
+    if best.model_texts is not None and best.model_texts.is_unfamiliar:
+        message = "the text is unlike the texts that the model was trained on"
+        problem = "texts are unlike those that the model was trained on"
+        warn(TranslationWarning("line", line.number, message, problem=problem, remedy="check the translation"))
     if (warning := markup_warning(best, line.number)) is not None:
         warn(warning)
     return result

@@ -9,6 +9,8 @@ from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.evaluation.translation_checks import NO_STATISTICS, CheckKind, TranslationIssue, check_translation
 
+UNFAMILIAR = "The text is unlike the texts that the model was trained on."
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class ModelTexts:
     output: str
     profile: QualityProfile | None = None
     """Profile of the model, where it was calibrated."""
+    is_unfamiliar: bool = False
+    """Whether the source is unlike those that the model was trained on."""
 
     @classmethod
     def join(cls, blocks: Sequence["ModelTexts | None"]) -> "ModelTexts | None":
@@ -51,13 +55,20 @@ class ModelTexts:
         known = [one for one in blocks if one is not None]
         if not known or len(known) < len(blocks):
             return None
-        return cls("\n".join(one.source for one in known), "\n".join(one.output for one in known), known[0].profile)
+        return cls(
+            "\n".join(texts.source for texts in known),
+            "\n".join(texts.output for texts in known),
+            known[0].profile,
+            any(texts.is_unfamiliar for texts in known),
+        )
 
 
 def quality_signals(texts: ModelTexts, hypothesis: Hypothesis, *, unmet: Sequence[str] = ()) -> QualitySignals:
     """Return the signals of a translation; `unmet` names the words of constraints that it does not meet."""
     profile = texts.profile
     warnings = list(check_translation(texts.source, texts.output, profile.statistics if profile else NO_STATISTICS))
+    if texts.is_unfamiliar:
+        warnings.append(TranslationIssue("unfamiliar", UNFAMILIAR))
     if not hypothesis.finished:
         warnings.append(TranslationIssue("cut_off", "The length limit cut the translation off."))
     warnings += [

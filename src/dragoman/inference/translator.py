@@ -18,6 +18,7 @@ from dragoman.decoding.config import (
 from dragoman.decoding.hypothesis import Hypothesis, without_forced
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem
 from dragoman.evaluation.quality_profile import QualityProfile
+from dragoman.evaluation.source_familiarity import SourceFamiliarity
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
@@ -105,6 +106,8 @@ class Translator:
         self.config = config
         self.quality_profile: QualityProfile | None = None
         """Calibration of the confidence, and statistics by which translations are checked; None where unknown."""
+        self.familiarity: SourceFamiliarity | None = None
+        """Model of the training sources, by which unlike texts are marked; None where unknown."""
         self.source_language = DEFAULT_LANGUAGE
         """Code of the language by whose rules texts are split into sentences, unless `language` names another."""
         self.alignment_head: AlignmentHead | None = None
@@ -491,4 +494,5 @@ class Translator:
             target=self.tokenizer.target,
             typography=self._typography,
             quality_profile=self.quality_profile,
+            familiarity=self.familiarity,
         )

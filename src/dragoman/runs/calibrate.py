@@ -54,7 +54,8 @@ def calibrate(
 
     `source` and `reference`, or `pairs`, are held-out pairs, as in `evaluate`: a validation set, since on training data
     a model is surer than on other texts. Translations of the run, loaded again, have an `expected_chrf`, and their tags
-    are placed by the cross-attention that aligns the words of the pairs best.
+    are placed by the cross-attention that aligns the words of the pairs best. Texts that are less like the training
+    text than these sources are marked as unfamiliar.
     `decoding` options are those of `Translator.translate`.
 
     Raises:
@@ -71,6 +72,8 @@ def calibrate(
     folder = open_run(run)
     choice = choose_alignment_head(run, sources, references)
     folder.write_quality(profile)
+    if (familiarity := folder.read_familiarity()) is not None:
+        familiarity.calibrate(translator.tokenizer.source.encode_batch(sources)).save(folder.familiarity)
     if choice is not None:
         folder.write_alignment(asdict(choice.head))
     return CalibrationResult(folder.quality, profile, report, choice)

@@ -180,7 +180,9 @@ def _write_run(
 ) -> None:
     """Write everything that inference needs: weights, unless there are graphs, settings, tokenizer and model card."""
     run.copy_files(
-        export, run.tokenizer, run.labels, run.environment, run.scores, run.quality, run.alignment, run.origin
+        export,
+        *(run.tokenizer, run.labels, run.environment, run.scores, run.quality, run.familiarity, run.alignment),
+        run.origin,
     )
     shapes = parameter_shapes(build_meta_model(experiment, run))
     if not export.graph.exists():

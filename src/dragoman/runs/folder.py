@@ -20,6 +20,7 @@ from dragoman.data.tokenizers import Tokenizer
 from dragoman.data.tokenizers.tokenizer_pair import MAX_FILE
 from dragoman.errors import ConfigError, RunError, quote, shorten, shorten_text, suggest_path
 from dragoman.evaluation.quality_profile import ConfidenceCurve, QualityProfile
+from dragoman.evaluation.source_familiarity import SourceFamiliarity
 from dragoman.evaluation.translation_checks import TextStatistics
 from dragoman.runs.record_schemas import (
     AlignmentRecord,
@@ -75,6 +76,7 @@ class RunFolder:
     environment = _Member("environment.json")
     scores = _Member("scores.json")
     quality = _Member("quality.json")
+    familiarity = _Member("familiarity.safetensors")
     alignment = _Member("alignment.json")
     export = _Member("export.json")
     origin = _Member("origin.json")
@@ -323,6 +325,10 @@ class RunFolder:
     def write_quality(self, profile: QualityProfile) -> None:
         """Write the profile of a calibrated model."""
         write_atomically(self.quality, to_checked_json(asdict(profile)))
+
+    def read_familiarity(self) -> SourceFamiliarity | None:
+        """Return the model of the training sources; None for a run without one. Raises DataError if it is damaged."""
+        return SourceFamiliarity.load(self.familiarity) if self.familiarity.exists() else None
 
     def read_alignment(self) -> dict[str, Any]:
         """Return layer, head and shift of the cross-attention that aligns words; an empty mapping if none is chosen."""

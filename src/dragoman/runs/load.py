@@ -147,6 +147,7 @@ def load(
         model = load_torch_model(path, device=device, batch_tokens=batch_tokens)
     if isinstance(model, Translator) and not ensemble:
         model.quality_profile = folder.read_quality()
+        model.familiarity = folder.read_familiarity()
         model.alignment_head = _read_alignment_head(folder)
         model.source_language = _source_language(folder)
     if not shortlist:
@@ -290,6 +291,7 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
         config=translator.config,
     )
     restricted.quality_profile = translator.quality_profile
+    restricted.familiarity = translator.familiarity
     restricted.alignment_head = translator.alignment_head
     restricted.source_language = translator.source_language
     return restricted

@@ -35,6 +35,7 @@ from dragoman.runs.model_card import (
     write_model_card,
     write_scores,
 )
+from dragoman.runs.training_sources import write_familiarity
 from dragoman.tasks.build_training import final_scores, gather_shards, prepare_state, validate_on_all_cores
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
@@ -217,6 +218,7 @@ def train_and_score(
         resumed_seconds=state.resumed.seconds,
     )
     write_scores(folder, result)
+    write_familiarity(folder, data)
     parameters = sum(tensor.numel() for tensor in weights.values())
     sample = setup.write_sample() if setup.write_sample else None
     description = f"{describe_model(experiment.model)}, {parameters:,} parameters"
