@@ -23,6 +23,10 @@ class Prefix:
         return sum(self.log_probs)
 
 
+Candidate = tuple[float, int, int, Prefix]
+"""Negative log-probability, token and parent of a continuation, and the continuation."""
+
+
 @dataclass
 class Sentence:
     """State of the search for one sentence."""
@@ -31,6 +35,8 @@ class Sentence:
     open: list[Prefix]
     finished: list[Prefix]
     truncated: list[Prefix]
+    greedy: Prefix | None
+    """Output of greedy search so far; None after its end, or if it is not kept."""
     done: bool = False
 
 
@@ -42,9 +48,14 @@ def plain_beam_search(
     *,
     limits: list[int],
     settings: DecodingConfig,
+    stops: bool = True,
 ) -> list[list[Hypothesis]]:
-    """Return what beam search returns, without its early stopping."""
-    sentences = [Sentence(limit, [Prefix()], [], []) for limit in limits]
+    """Return what beam search returns, without the end of a search that can find nothing better.
+
+    Unless it `stops`, it extends hypotheses up to the length limit.
+    """
+    greedy = Prefix() if settings.keep_greedy else None
+    sentences = [Sentence(limit, [Prefix()], [], [], greedy) for limit in limits]
     while not all(sentence.done for sentence in sentences):
         rows = [row for row, sentence in enumerate(sentences) if not sentence.done for _ in sentence.open]
         prefixes = [prefix for sentence in sentences if not sentence.done for prefix in sentence.open]
@@ -55,6 +66,7 @@ def plain_beam_search(
             if not sentence.done:
                 own = torch.tensor([index for index, other in enumerate(rows) if other == row])
                 advance(sentence, log_probs[own], settings=settings)
+                sentence.done |= stops and has_enough(sentence, settings)
     return [ranked(sentence, settings) for sentence in sentences]
 
 
@@ -74,6 +86,7 @@ def advance(sentence: Sentence, log_probs: Tensor, *, settings: DecodingConfig) 
         if token not in forbidden and value > -torch.inf
     ]
     candidates.sort(key=lambda candidate: candidate[:3])
+    keep_greedy(sentence, candidates, settings.beam_size)
     ended = [(parent, new) for _, token, parent, new in candidates[: settings.beam_size] if token == EOS]
     sentence.finished += [new for _, new in ended]
     longer = [new for _, token, _, new in candidates if token != EOS][: settings.beam_size]
@@ -85,11 +98,37 @@ def advance(sentence: Sentence, log_probs: Tensor, *, settings: DecodingConfig) 
         sentence.truncated, sentence.done = longer, True
     sentence.finished.sort(key=lambda prefix: -hypothesis(prefix, settings, finished=True).score)
     del sentence.finished[settings.beam_size :]
-    if len(sentence.finished) == settings.beam_size and longer:
-        best, worst = longer[0], hypothesis(sentence.finished[-1], settings, finished=True).score
-        open_score = by_length(best.log_prob, len(best.tokens), settings)
-        sentence.done |= settings.early_stopping or open_score <= worst
     sentence.open = longer
+
+
+def keep_greedy(sentence: Sentence, candidates: list[Candidate], beam: int) -> None:
+    """Continue the output of greedy search, which takes the last place of the beam if it has none."""
+    if sentence.greedy is None:
+        return
+    parent = sentence.open.index(sentence.greedy)
+    best = next((candidate for candidate in candidates if candidate[2] == parent), None)
+    sentence.greedy = None if best is None or best[1] == EOS else best[3]
+    longer = [candidate for candidate in candidates if candidate[1] != EOS][:beam]
+    if best is not None and best not in longer and not (best[1] == EOS and best in candidates[:beam]):
+        candidates.remove(best)
+        candidates.insert(beam - 1, best)
+
+
+def has_enough(sentence: Sentence, settings: DecodingConfig) -> bool:
+    """Return whether enough hypotheses are finished."""
+    if len(sentence.finished) < settings.beam_size or not sentence.open or not greedy_has_lost(sentence, settings):
+        return False
+    best, worst = sentence.open[0], hypothesis(sentence.finished[-1], settings, finished=True).score
+    open_score = by_length(best.log_prob, len(best.tokens), settings)
+    return settings.early_stopping or settings.beam_size == 1 or open_score <= worst
+
+
+def greedy_has_lost(sentence: Sentence, settings: DecodingConfig) -> bool:
+    """Return whether greedy search is over, or the best end of its output would score no better than the best."""
+    if sentence.greedy is None:
+        return True
+    bound = by_length(sentence.greedy.log_prob, sentence.limit + 1, settings)
+    return bound <= hypothesis(sentence.finished[0], settings, finished=True).score
 
 
 def ranked(sentence: Sentence, settings: DecodingConfig) -> list[Hypothesis]:

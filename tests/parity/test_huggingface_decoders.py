@@ -57,7 +57,8 @@ def test_decoder_outputs_equal_generate(imported: tuple[Path, ImportedModel]) ->
     tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
     generator = Generator(loaded_network(model), model.tokenizer, context=model.max_length)
     greedy = generator.generate(PROMPTS, SamplingConfig(temperature=0, allow_unk=True), max_new_tokens=MOST)
-    beam = DecodingConfig(beam_size=4, length_penalty=1.0, cut_off="ranked")
+    rule = {"early_stopping": True, "keep_greedy": False}
+    beam = DecodingConfig(beam_size=4, length_penalty=1.0, cut_off="ranked", **rule)
     searched = [one for [one, *_] in generator.generate_n_best(PROMPTS, beam, max_new_tokens=MOST)]
     order, outputs = model.origin.orders["target"], set[tuple[int, ...]]()
     for prompt, ours, best in zip(PROMPTS, greedy, searched, strict=True):
@@ -139,11 +140,12 @@ def test_several_end_symbols_end_outputs_as_in_generate(two_ends: tuple[Path, Im
     generator = Generator(loaded_network(model), model.tokenizer, context=model.max_length, config=model.generation)
     tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
     ended = set()
+    rule = {"early_stopping": True, "keep_greedy": False}
     for prompt in PROMPTS[:12]:
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
         for config, beam in (
             (SamplingConfig(temperature=0, allow_unk=True), 1),
-            (DecodingConfig(beam_size=3, length_penalty=1.0, cut_off="ranked"), 3),
+            (DecodingConfig(beam_size=3, length_penalty=1.0, cut_off="ranked", **rule), 3),
         ):
             [[found]] = generator.generate_n_best([prompt], config, max_new_tokens=MOST)
             with torch.inference_mode():

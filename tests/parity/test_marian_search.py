@@ -132,7 +132,14 @@ def hugging_face_search(
 def test_hypotheses_and_scores_equal_hugging_face(model: MarianMTModel, beam: int, best: int, alpha: float) -> None:
     source, lengths = rectangle(SOURCES)
     stepper = MarianStepper(model)
-    wanted = DecodingConfig(beam_size=beam, n_best=best, length_penalty=alpha, max_length=LIMIT)
+    wanted = DecodingConfig(
+        beam_size=beam,
+        n_best=best,
+        length_penalty=alpha,
+        max_length=LIMIT,
+        early_stopping=True,
+        keep_greedy=False,
+    )
     with torch.inference_mode():
         memory = stepper.encode(source, lengths)
     limits = torch.full_like(lengths, LIMIT - 1)

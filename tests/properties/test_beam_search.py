@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman.decoding import DecodingConfig, Hypothesis, LengthPenalty, forced_decoding
@@ -47,7 +47,8 @@ def searches(draw: st.DrawFn) -> DecodingConfig:
         min_length=draw(st.integers(0, 3)),
         allow_unk=draw(st.booleans()),
         renormalize=draw(st.booleans()),
-        early_stopping=beam == 1 or draw(st.booleans()),  # greedy search ends with its output
+        early_stopping=draw(st.booleans()),
+        keep_greedy=draw(st.booleans()),
         cut_off=draw(st.sampled_from(["last", "last", "ranked", "ended"])),
     )
 
@@ -79,7 +80,7 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
 
 @given(networks(), problems(), searches())
 def test_beam_of_one_equals_greedy(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
-    narrow = wanted.model_copy(update={"beam_size": 1, "n_best": 1, "early_stopping": True, "cut_off": "last"})
+    narrow = wanted.model_copy(update={"beam_size": 1, "n_best": 1, "cut_off": "last"})
     rows, limits = problem
     memory = Sources(tuple(map(tuple, rows)))
     one = greedy(network, memory, limits=torch.tensor(limits), config=narrow)
@@ -139,6 +140,30 @@ def test_beam_search_equals_the_plain_loop(network: PrefixModel, problem: Proble
     with_end = [[*row, SYMBOLS.eos] for row in rows]
     plain = plain_beam_search(network, ids, lengths, limits=limits, settings=wanted)
     assert_same(run_beam(network, (with_end, limits), wanted), plain)
+
+
+@given(networks(), problems(), searches())
+def test_no_score_is_below_that_of_greedy_search(
+    network: PrefixModel, problem: Problem, wanted: DecodingConfig
+) -> None:
+    wanted = wanted.model_copy(update={"n_best": 1, "keep_greedy": True})
+    greedy_outputs = run_beam(network, problem, wanted.model_copy(update={"beam_size": 1}))
+    for [best], [other] in zip(run_beam(network, problem, wanted), greedy_outputs, strict=True):
+        if wanted.cut_off == "last":  # cut off outputs come last, whatever their scores
+            assert best.finished >= other.finished
+        if wanted.cut_off != "last" or best.finished == other.finished:
+            assert best.score >= other.score - 1e-5 * max(1, abs(other.score))
+
+
+@given(networks(), problems(), searches())
+def test_worse_hypotheses_do_not_end_a_search(network: PrefixModel, problem: Problem, wanted: DecodingConfig) -> None:
+    """Without a length penalty, all that a search up to the length limits finds is found."""
+    assume(wanted.beam_size > 1)
+    wanted = wanted.model_copy(update={"length_penalty_kind": "none", "length_penalty": None, "early_stopping": False})
+    rows, limits = problem
+    ids, lengths = rectangle(rows)
+    found = run_beam(network, problem, wanted)
+    assert_same(found, plain_beam_search(network, ids, lengths, limits=limits, settings=wanted, stops=False))
 
 
 @given(st.one_of(networks(), networks(levels=2)), problems(), searches())

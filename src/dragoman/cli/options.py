@@ -81,6 +81,7 @@ DECODING = (
     "allow_unk",
     "renormalize",
     "early_stopping",
+    "keep_greedy",
     "cut_off",
 )
 """Decoding options of a translator."""

@@ -97,6 +97,52 @@ def unfinished_indices(candidates: BeamCandidates, *, beam_size: int) -> Int[np.
     return ends.argsort(axis=1, kind="stable")[:, :beam_size]
 
 
+def keep_paths(
+    candidates: BeamCandidates,
+    paths: Int[np.ndarray, " batch"],
+    token_log_probs: Float[np.ndarray, "batch beam best"],
+    tokens: Int[np.ndarray, "batch beam best"],
+    log_probs: Float[np.ndarray, "batch beam"],
+) -> tuple[BeamCandidates, Int[np.ndarray, " batch"]]:
+    """Return the candidates, with the most probable continuation of a path of each sentence, and its index or -1.
+
+    `paths` are indices of hypotheses, or -1 for none. A continuation that would neither finish nor stay open takes the
+    last place of the beam, and the candidates after it move back by one.
+    """
+    rows, beam, width = np.arange(len(paths)), log_probs.shape[1], candidates.tokens.shape[1]
+    next_tokens = tokens[rows, paths, 0]
+    matches = (candidates.parents == paths[:, None]) & (candidates.tokens == next_tokens[:, None])
+    places = np.where(matches.any(axis=1), matches.argmax(axis=1), -1)
+    absent = ((places < 0) | (places >= beam)) & (paths >= 0)
+    if not np.count_nonzero(absent):
+        return candidates, places
+    before = (candidates.tokens != EOS) & (np.arange(width) < places[:, None])
+    absent &= (places < 0) | (next_tokens == EOS) | (before.sum(axis=1) >= beam)
+    ends = token_log_probs[rows, paths, 0]
+    values = next_tokens, paths, ends, log_probs[rows, paths] + ends
+    absent &= values[-1] > NEG_INF
+    if not np.count_nonzero(absent):
+        return candidates, places
+    changed = absent.nonzero()[0]
+    others = np.arange(width) != (places[changed, None] % width)  # without its place, or the last one
+    moved = BeamCandidates(
+        *(
+            np.insert(array[changed][others].reshape(-1, width - 1), beam - 1, value[changed], axis=1)
+            for array, value in zip(vars(candidates).values(), values, strict=True)
+        )
+    )
+    places[changed] = beam - 1
+    return candidates.replace_rows(changed.tolist(), moved), places
+
+
+def path_indices(
+    continued: Int[np.ndarray, "batch beam"], places: Int[np.ndarray, " batch"]
+) -> Int[np.ndarray, " batch"]:
+    """Return the index of the candidate at each place among the `continued` ones, or -1 if it is not among them."""
+    matches = continued == places[:, None]
+    return np.where(matches.any(axis=1), matches.argmax(axis=1), -1)
+
+
 @dataclass(frozen=True)
 class FinishedHypotheses(RowBatch):
     """Hypotheses to return: finished before cut off, better before worse, empty entries last.

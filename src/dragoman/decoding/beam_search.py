@@ -1,10 +1,11 @@
 """Beam search.
 
 Each step looks at the `2 * beam_size` best continuations of a sentence: among the best `beam_size`, those with the end
-symbol are finished, and the best `beam_size` without it stay open. A sentence is complete
+symbol are finished, and the best `beam_size` without it stay open. With `keep_greedy`, the output of greedy search
+takes the last place if it has no better one. A sentence is complete
 
-- when `beam_size` hypotheses are finished (hence a beam of one is greedy search) and, without `early_stopping`, the
-  best open one, at its length, scores no better than any of them,
+- when `beam_size` hypotheses are finished and, without `early_stopping`, the best open one, at its length, scores no
+  better than any of them, and the output of greedy search has ended or cannot win (a beam of one is greedy search),
 - when no open hypothesis can still be among those to return (which changes no result), or
 - at its length limit. Hypotheses open there are cut off, and returned after the finished ones if these are too few, or
   ranked with them (`cut_off`).
@@ -20,7 +21,7 @@ from typing import Generic, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from dragoman.array_types import Bool, Int
+from dragoman.array_types import Bool, Float, Int
 from dragoman.decoding.beam_hypotheses import (
     BeamCandidates,
     BeamHistory,
@@ -29,6 +30,8 @@ from dragoman.decoding.beam_hypotheses import (
     empty_finished,
     finish,
     initial_candidates,
+    keep_paths,
+    path_indices,
     unfinished_indices,
 )
 from dragoman.decoding.config import DecodingConfig
@@ -52,7 +55,10 @@ class SearchStep:
     lengths: Int[np.ndarray, " kept"]
     """Tokens of the hypotheses before the step."""
     candidates: BeamCandidates
-    """The best (parent, token) pairs, best first; `parents` are indices of the hypotheses before the step."""
+    """The best (parent, token) pairs, best first, and at the end of the beam that of greedy search.
+
+    `parents` are indices of the hypotheses before the step.
+    """
     continued: Int[np.ndarray, "kept beam"]
     """Indices of the candidates that become the hypotheses after the step, impossible ones included."""
     finished: BeamFlags
@@ -88,6 +94,8 @@ class _Sentences(RowBatch, Generic[M, S]):
     hypotheses: BeamCandidates
     finished: FinishedHypotheses
     constraints: ConstrainedBeams
+    greedy: Int[np.ndarray, " kept"]
+    """Index of the hypothesis of greedy search, or -1: after its end, without `keep_greedy`, and with constraints."""
 
 
 @final
@@ -98,6 +106,7 @@ class BeamSearch(Generic[M, S]):
         self._model = model
         self._config = config
         self._penalty = config.penalty
+        self._stops_early = config.early_stopping or config.beam_size == 1  # a beam of one is greedy search
         self._observer = observer
         self._history = BeamHistory(config.beam_size)
         self._active: _Sentences[M, S] | None = None
@@ -113,6 +122,7 @@ class BeamSearch(Generic[M, S]):
         """
         beam_size = self._config.beam_size
         ids = self._history.allocate(len(limits))
+        is_kept = [self._config.keep_greedy and start.constraints is None for start in starts]
         added = _Sentences(
             ids,
             np.zeros_like(ids),
@@ -123,6 +133,7 @@ class BeamSearch(Generic[M, S]):
             initial_candidates(np.array([start.token for start in starts]), beam_size),
             empty_finished(len(limits), beam_size),
             ConstrainedBeams.begin([start.constraints for start in starts], beam_size),
+            np.where(is_kept, 0, -1),
         )
         self._active = added if self._active is None else self._active.concat(added)
         return ids.tolist()
@@ -134,7 +145,7 @@ class BeamSearch(Generic[M, S]):
         """
         before = self._active
         assert before is not None, "there is an active sentence"
-        candidates, state = self._candidates(before)
+        candidates, state, greedy = self._candidates(before)
         continued = unfinished_indices(candidates, beam_size=self._config.beam_size)
         longer = candidates.take(continued)
         ended, cut_off = self._decide(before, candidates, longer)
@@ -142,7 +153,8 @@ class BeamSearch(Generic[M, S]):
         finished = self._finish(before, candidates, ended, cut_off)
         kept = before.limits, before.forced, before.memory
         constraints = before.constraints.advance(longer)
-        after = _Sentences(before.ids, before.lengths + 1, *kept, state, longer, finished, constraints)
+        followed = path_indices(continued, greedy)
+        after = _Sentences(before.ids, before.lengths + 1, *kept, state, longer, finished, constraints, followed)
         after, complete = self._cut_off_ranked(after)
         complete |= self._complete(after)
         if self._observer is not None:
@@ -159,7 +171,8 @@ class BeamSearch(Generic[M, S]):
         rows = (~removed).nonzero()[0]
         self._active = self._active.select(rows) if len(rows) else None
 
-    def _candidates(self, active: _Sentences[M, S]) -> tuple[BeamCandidates, S]:
+    def _candidates(self, active: _Sentences[M, S]) -> tuple[BeamCandidates, S, Int[np.ndarray, " kept"]]:
+        """Return the candidates, the next state, and the index of the candidate of greedy search or -1."""
         width = (2 + len(self._config.end_tokens)) * self._config.beam_size  # some candidates are open
         extra = active.constraints.extra_tokens()
         log_probs, tokens, state = next_tokens(
@@ -182,7 +195,10 @@ class BeamSearch(Generic[M, S]):
         if rows:
             chosen = active.constraints.choose(rows, log_probs, tokens, before, extra=extra, width=width)
             candidates = chosen if len(rows) == len(tokens) else candidates.replace_rows(rows, chosen)
-        return candidates, state
+        greedy = active.greedy
+        if np.count_nonzero(greedy >= 0):
+            candidates, greedy = keep_paths(candidates, greedy, log_probs, tokens, before.log_probs)
+        return candidates, state, greedy
 
     def _decide(
         self, active: _Sentences[M, S], candidates: BeamCandidates, longer: BeamCandidates
@@ -246,36 +262,27 @@ class BeamSearch(Generic[M, S]):
 
     def _complete(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
         """Return which sentences have all hypotheses to return decided."""
-        found, open_ = active.finished, active.hypotheses.log_probs[:, 0]
-        if active.constraints.constrained:
-            open_ = active.hypotheses.log_probs.max(axis=1)  # preferred phrases may put others first
+        found, log_probs = active.finished, active.hypotheses.log_probs
+        # Preferred phrases may put others than the most probable hypothesis first.
+        best = log_probs.max(axis=1) if active.constraints.constrained else log_probs[:, 0]
+        over = (active.limits < active.lengths) | (best == NEG_INF)
         enough = found.finished.all(axis=1)
-        if self._config.early_stopping and active.constraints.constrained:
-            enough |= self._none_better(active)
-        if not self._config.early_stopping and np.count_nonzero(enough):
-            present = normalize_by_length(open_, active.lengths, self._penalty)
-            enough &= present <= found.scores[:, -1]
-        complete = enough | (active.limits < active.lengths) | (open_ == NEG_INF)
-        enough = found.finished[:, self._config.num_candidates - 1]
-        if not np.count_nonzero(enough):
-            return complete
-        # A log-probability only falls, and the length penalty favors the longest output.
-        bound = normalize_by_length(open_, active.limits + 1, self._penalty)
-        return complete | (enough & (bound <= found.scores[:, self._config.num_candidates - 1]))
+        if not self._stops_early and np.count_nonzero(enough):
+            enough &= normalize_by_length(best, active.lengths, self._penalty) <= found.scores[:, -1]
+        if np.count_nonzero(enough):
+            greedy = log_probs[np.arange(len(log_probs)), active.greedy]
+            enough &= (active.greedy < 0) | (self._bound(active, greedy) <= found.scores[:, 0])
+        last = self._config.num_candidates - 1
+        if np.count_nonzero(found.finished[:, last]):
+            enough |= found.finished[:, last] & (self._bound(active, best) <= found.scores[:, last])
+        return over | enough
 
-    def _none_better(self, active: _Sentences[M, S]) -> Bool[np.ndarray, " kept"]:
-        """Return the sentences with banks where no open hypothesis with all phrases scores better at its length.
+    def _bound(self, active: _Sentences[M, S], log_probs: Float[np.ndarray, " kept"]) -> Float[np.ndarray, " kept"]:
+        """Return the highest score that any continuation of hypotheses with these log-probabilities can have.
 
-        Few hypotheses have all phrases at a time, so that a beam of finished ones would take many more steps. One more
-        than are returned has to be finished: the first ones are often too short.
+        A log-probability only falls, and no exponent of a length penalty is negative: the longest output has it.
         """
-        found, count = active.finished, self._config.num_candidates
-        enough = found.finished[:, min(count, self._config.beam_size - 1)] & active.constraints.has_banks()
-        if not np.count_nonzero(enough):
-            return enough
-        best = np.where(active.constraints.met(), active.hypotheses.log_probs, NEG_INF).max(axis=1)
-        present = normalize_by_length(best, active.lengths, self._penalty)
-        return enough & (present <= found.scores[:, count - 1])
+        return normalize_by_length(log_probs, active.limits + 1, self._penalty)
 
     def _advance(self, active: _Sentences[M, S], complete: Bool[np.ndarray, " kept"]) -> dict[int, list[Hypothesis]]:
         """Remove complete sentences, reorder the state of the others, and return the hypotheses found."""

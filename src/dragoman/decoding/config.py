@@ -88,9 +88,13 @@ class DecodingConfig(_StrictConfig):
         "CTranslate2, instead of leaving their probabilities alone",
     )
     early_stopping: bool = Field(
+        default=False,
+        description="stop when beam_size hypotheses are finished, as CTranslate2 and fairseq do; false: only when, "
+        "besides, the best open one would score no better than any of them at its present length",
+    )
+    keep_greedy: bool = Field(
         default=True,
-        description="stop when beam_size hypotheses are finished; false: only when, besides, no open one would score "
-        "better than all of them at its present length",
+        description="keep the output of greedy search in the beam, so that no translation scores lower",
     )
     cut_off: CutOff = Field(
         default="last",

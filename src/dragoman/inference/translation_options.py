@@ -32,6 +32,7 @@ class DecodingOptions(TypedDict, total=False):
     allow_unk: bool | None
     renormalize: bool | None
     early_stopping: bool | None
+    keep_greedy: bool | None
     cut_off: CutOff | None
     end_tokens: EndTokens | None
 

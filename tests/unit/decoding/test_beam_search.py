@@ -71,10 +71,36 @@ def test_end_that_costs_nothing_counts_as_a_token():
     assert best.score == pytest.approx(math.log(0.9) / 2)
 
 
+def test_worse_finished_hypotheses_do_not_end_the_search():
+    rows = {
+        (): {A: 0.99, END: 0.01},
+        (A,): {B: 0.99, END: 0.01},
+        (A, B): {B: 0.9, A: 0.1},
+        (A, B, B): {END: 0.99, A: 0.01},
+        (A, B, A): {END: 1.0},
+    }
+    assert Table(rows).search(beam_size=2) == [((A, B, B), True)]
+    assert Table(rows).search(beam_size=2, early_stopping=True) == [((A, B, B), True)]  # the output of greedy search
+    assert Table(rows).search(beam_size=2, early_stopping=True, keep_greedy=False) == [((A,), True)]
+
+
+def test_output_of_greedy_search_stays_in_the_beam():
+    rows = {
+        (): {A: 0.4, B: 0.35, END: 0.001},
+        (A,): {A: 0.3, B: 0.29, END: 0.01},
+        (B,): {A: 0.5, B: 0.5},
+        (B, A): {END: 0.1},
+        (B, B): {END: 0.1},
+        (A, A): {END: 1.0},
+    }
+    assert Table(rows).search(beam_size=2) == [((A, A), True)]
+    assert Table(rows).search(beam_size=2, keep_greedy=False) == [((B, A), True)]
+
+
 def test_search_without_early_stopping_finds_a_longer_output():
     rows = {(): {END: 0.6, A: 0.4}, (A,): {END: 0.4, A: 0.6}, (A, A): {A: 1.0}, (A, A, A): {END: 1.0}}
     options = {"beam_size": 2, "length_penalty": 1.0}
-    assert Table(rows).search(**options) == [((), True)]
+    assert Table(rows).search(**options, early_stopping=True, keep_greedy=False) == [((), True)]
     assert Table(rows).search(**options, early_stopping=False) == [((A, A, A), True)]
 
 

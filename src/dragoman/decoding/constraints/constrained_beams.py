@@ -41,10 +41,6 @@ class ConstrainedBeams(RowBatch):
         """Sentences with constraints: their rows and automata."""
         return [(row, one) for row, one in enumerate(self.automata) if one is not None]
 
-    def has_banks(self) -> Bool[np.ndarray, " kept"]:
-        """Return which sentences have required phrases, and hence banks."""
-        return np.array([one is not None and one.required != 0 for one in self.automata])
-
     def extra_tokens(self) -> tuple[int, ...]:
         """Return the tokens that begin or continue a phrase of any hypothesis."""
         tokens: set[int] = set()

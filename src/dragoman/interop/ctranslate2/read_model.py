@@ -67,6 +67,8 @@ DECODING: Final = DecodingConfig(
     max_length=256,
     max_length_ratio=0,
     max_length_offset=256,
+    early_stopping=True,
+    keep_greedy=False,
     cut_off="ranked",
 )
 """CTranslate2's own defaults."""

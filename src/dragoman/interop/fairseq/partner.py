@@ -26,7 +26,13 @@ FILES: Final = FilePatterns(
     optional=(*(name.replace("{language}", "*") for name in _CODES), *_SENTENCEPIECE),
 )
 _DECODING: Final = DecodingConfig(
-    length_penalty=1.0, min_length=1, max_length=200, max_length_ratio=0.0, max_length_offset=200
+    length_penalty=1.0,
+    min_length=1,
+    max_length=200,
+    max_length_ratio=0.0,
+    max_length_offset=200,
+    early_stopping=True,
+    keep_greedy=False,
 )
 """Search of `fairseq-generate` without options."""
 

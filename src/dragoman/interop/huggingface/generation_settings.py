@@ -147,6 +147,7 @@ def _read_decoding(settings: ForeignConfig, symbols: Symbols) -> tuple[DecodingC
         max_length_ratio=0.0,
         max_length_offset=longest,
         early_stopping=stopping is True,
+        keep_greedy=False,
         cut_off="ended" if _is_ended(settings, symbols) else "ranked",
     )
     return decoding, notes

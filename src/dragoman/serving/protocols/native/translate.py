@@ -43,6 +43,7 @@ class DecodingBody(Body):
     max_length_ratio: float | None = Field(default=None, description="most tokens per token of the source")
     allow_unk: bool | None = Field(default=None, description="whether translations may have the unknown symbol")
     early_stopping: bool | None = None
+    keep_greedy: bool | None = None
 
     def decoding(self) -> dict[str, Any]:
         """Return the options that are given."""
