@@ -24,7 +24,6 @@ from dragoman.data.documents.inline_units import read_fragment
 from dragoman.data.documents.recognize import DocumentFormat, open_document, recognize_document
 from dragoman.data.documents.texts.subtitles import cut_text
 from dragoman.data.documents.translation_memory import TranslationMemory
-from dragoman.data.documents.web.html_syntax import scan
 from dragoman.data.markup.blocks import split_blocks
 from dragoman.data.markup.inline_text import parse_inline
 from dragoman.data.markup.tags import MarkupRules, read_tags
@@ -415,8 +414,6 @@ _ROW = '<row r="1"><c r="A1" t="inlineStr"><is><t>a b</t></is></c></row>'
 _RULES = {markup: MarkupRules(markup=markup) for markup in ("xml", "html")}
 
 SCANNERS: Final = (
-    Scanner("html scan", lambda text: list(scan(text)), _HTML),
-    Scanner("xhtml scan", lambda text: list(scan(text, xml=True)), _XML),
     Scanner("html page", _fill("a.html"), _HTML, (("", ""), ("<p>a", "b"), ("<a ", ">"), ("<b", ""))),
     Scanner("xhtml page", _fill("a.xhtml"), _HTML, (('<?xml version="1.0" encoding="utf-8"?><html>', "</html>"),)),
     Scanner("read_tags html", lambda text: list(read_tags(text, "html")), _HTML, (("", ""), ("<a", ""))),

@@ -11,7 +11,6 @@ from tests.linear_time import MAX_RATIO, SCANNERS, Scanner, growth, units
 INPUTS = 4
 """Inputs of a scanner, chosen from its fragments and pairs of them."""
 WORST = {
-    "html scan": ["<a", "</1", "<a b=\"'"],
     "html page": ["<a", "</1", "<b>a</b> ", "<select>a</select>"],
     "read_tags html": ['<a" "\'', "<a' '\""],
     "read_tags xml": ['<a" "\'', "<a' '\""],

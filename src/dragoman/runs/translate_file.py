@@ -1,5 +1,6 @@
 """Translation of files: their units in batches, translation memories, and a report of what was done."""
 
+import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -235,15 +236,18 @@ def _without_model(unit: AnalyzedUnit, options: FileOptions) -> UnitTranslation 
     source = unit.unit.source
     if not unit.is_text:
         return unit.translated(source, "copy")
-    match = options.memory.find(source, options.memory_threshold) if options.memory is not None else None
+    is_plain_html = unit.unit.markup == "html" and "<" not in source  # which a memory has without references
+    wanted = html.unescape(source) if is_plain_html else source
+    match = options.memory.find(wanted, options.memory_threshold) if options.memory is not None else None
     if match is None:
         return None
+    target = html.escape(match.target, quote=False) if is_plain_html else match.target
     start = source[: len(source) - len(source.lstrip())]
     end = source[len(source.rstrip()) :]
     is_equal = match.similarity == 1.0
     return replace(
         unit.translated(
-            f"{start}{match.target.strip()}{end}",
+            f"{start}{target.strip()}{end}",
             "memory" if is_equal else "fuzzy_memory",
             warnings=() if is_equal else (f"translation of a similar text: {match.source}",),
         ),

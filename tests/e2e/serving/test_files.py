@@ -1,5 +1,6 @@
 """Files that the server translates are those of `dragoman translate --file`."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +82,53 @@ def test_pivoted_files_keep_placeholders_and_menu_mnemonics(file_server: Running
     texts = [line.removeprefix("msgstr ") for line in content.splitlines() if line.startswith("msgstr ")]
     assert [text.count("_") for text in texts[1:3]] == [1, 1]
     assert "fuzzy" in content
+
+
+INLINE = ["<b>{}</b>", "<a href='x?a=1&b=2'>{}</a>", '<span class="c">{}</span>', "<em><i>{}</i></em>", "{}<br>", "{}"]
+BLOCK = ["<p>{}</p>", "<ul><li>{}<li>{}</ul>", "<h2>{}</h2>{}", "{}", "<table><tr><td>{}</td><td>{}</td></table>"]
+ODD = [
+    "<code>f(x)</code>",
+    "<img src=a.png>",
+    "%s",
+    "{name}",
+    "7.5",
+    "&amp;",
+    "<!-- a cat -->",
+    "¶",
+    "<kbd>X</kbd>",
+    "(c)",
+]
+
+
+def html_text(generator: random.Random) -> str:
+    def phrase() -> str:
+        if generator.random() < 0.15:
+            return f"{generator.choice(ODD)} – {generator.choice(ODD)}"
+        words = " ".join(generator.choices(["two", "dogs", "a", "cat", "sits", "by", "the", "sea"], k=3))
+        part = generator.choice(INLINE).format(words)
+        return f"{part} {generator.choice(ODD)}" if generator.random() < 0.4 else part
+
+    def sentence() -> str:
+        return " ".join(phrase() for _ in range(generator.randint(1, 3))) + generator.choice([".", "!", "", ""])
+
+    blocks = (generator.choice(BLOCK) for _ in range(generator.randint(1, 3)))
+    return "".join(block.format(sentence(), sentence()) for block in blocks)
+
+
+def test_html_is_the_same_from_server_text_and_file(file_server: RunningServer, tmp_path: Path) -> None:
+    generator = random.Random(7)
+    texts = list(dict.fromkeys(html_text(generator) for _ in range(300)))
+    run = file_server.log.parent / "en-de"
+    answers: list[str] = []
+    for start in range(0, len(texts), 50):
+        body = {"q": texts[start : start + 50], "source": "en", "target": "de", "format": "html"}
+        answers += file_server.post("/translate", body)[1]["translatedText"]
+    (tmp_path / "texts").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    control = ["--markup", "html", "--placeholders", "--split", "sentences", "--language", "en"]
+    ended = dragoman("translate", run, "--input", tmp_path / "texts", *control, cwd=tmp_path, timeout=300)
+    assert ended.stdout.splitlines() == answers
+    (tmp_path / "page.html").write_text("\n<hr>\n".join(texts), encoding="utf-8")
+    files = ["--file", tmp_path / "page.html", "--source-language", "en", "--output", tmp_path / "de.html"]
+    ended = dragoman("translate", run, *files, cwd=tmp_path, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "de.html").read_text(encoding="utf-8").split("\n<hr>\n") == answers

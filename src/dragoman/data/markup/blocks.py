@@ -5,7 +5,7 @@ from typing import assert_never, final
 
 from dragoman.data.markup.elements import check_depth
 from dragoman.data.markup.html_elements import BLOCK
-from dragoman.data.markup.tags import Markup, MarkupRules, Tag, has_text, read_tags
+from dragoman.data.markup.tags import MarkupRules, Tag, decode_text, has_text, read_tags
 
 
 def split_blocks(content: str, rules: MarkupRules) -> tuple[str, ...]:
@@ -15,20 +15,38 @@ def split_blocks(content: str, rules: MarkupRules) -> tuple[str, ...]:
     """
     pieces = list(read_tags(content, rules.markup))
     splitting = _splitting_elements(pieces, rules)
-    found, inline, ignored = [list[str]()], list[str](), _Ignored()
+    breaks = rules.markup == "html" and rules.outline_detection and "br" not in rules.non_splitting
+    found, inline, ignored, opened = [list[str]()], list[str](), _Ignored(), _OpenElements()
     for piece in pieces:
         source = piece if isinstance(piece, str) else piece.source
-        was_ignored = ignored.is_open
+        splits = ignored.is_open
         if isinstance(piece, Tag):
             ignored.read(piece, rules, splitting)
-        if was_ignored or ignored.is_open or (isinstance(piece, Tag) and piece.name in splitting):
-            _flush(found, "".join(inline), rules.markup)
-            inline = []
+            opened.read(piece)
+            splits |= piece.name in splitting or (piece.name == "br" and breaks and not opened.names)
+        if splits or ignored.is_open:
+            _flush(found, "".join(inline), rules)
+            inline, opened = [], _OpenElements()
             found[-1].append(source)
         else:
             inline.append(source)
-    _flush(found, "".join(inline), rules.markup)
+    _flush(found, "".join(inline), rules)
     return tuple(map("".join, found))
+
+
+@dataclass
+class _OpenElements:
+    """Names of the open inline elements of a block; a line break inside of one does not split the text."""
+
+    names: list[str] = field(default_factory=list)
+
+    def read(self, tag: Tag) -> None:
+        if tag.kind == "start":
+            self.names.append(tag.name)
+            check_depth(len(self.names))
+        elif tag.kind == "end" and tag.name in self.names:
+            while self.names.pop() != tag.name:
+                pass
 
 
 @dataclass
@@ -57,15 +75,26 @@ class _Ignored:
                 assert_never(tag.kind)
 
 
-def _flush(found: list[list[str]], inline: str, markup: Markup) -> None:
-    """Add an inline fragment to the pieces, or to the markup before it if it has no text."""
-    if not any(isinstance(one, str) and has_text(one) for one in read_tags(inline, markup)):
+def _flush(found: list[list[str]], inline: str, rules: MarkupRules) -> None:
+    """Add an inline fragment to the pieces, or to the markup before it if it has no words."""
+    if not _has_words(inline, rules):
         found[-1].append(inline)
         return
     text = inline.strip()
     begin = inline.index(text)
     found[-1].append(inline[:begin])
     found += [text], [inline[begin + len(text) :]]
+
+
+def _has_words(inline: str, rules: MarkupRules) -> bool:
+    """Return whether a fragment has letters outside of elements that are not translated."""
+    ignored = _Ignored()
+    for piece in read_tags(inline, rules.markup):
+        if isinstance(piece, Tag):
+            ignored.read(piece, rules, frozenset([piece.name]))
+        elif not ignored.is_open and any(map(str.isalpha, decode_text(piece, rules.markup))):
+            return True
+    return False
 
 
 def _splitting_elements(pieces: list[Tag | str], rules: MarkupRules) -> frozenset[str]:

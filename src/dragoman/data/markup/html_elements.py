@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 _BLOCK = (
-    "address article aside base blockquote body caption center col colgroup datalist dd details dialog dir div "
+    "address article aside base blockquote body button caption center col colgroup datalist dd details dialog dir div "
     "dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html "
     "legend li link listing main menu meta nav noframes noscript ol optgroup option p param plaintext pre "
     "script search section select slot style summary table tbody td template textarea tfoot th thead title tr "
@@ -18,12 +18,6 @@ BLOCK: Final = frozenset(_BLOCK.split())
 _VOID = "area base br col embed hr img input link meta param source track wbr"
 VOID: Final = frozenset(_VOID.split())
 """Elements without an end tag."""
-INLINE: Final = frozenset([
-    "a", "abbr", "acronym", "b", "basefont", "bdi", "bdo", "big", "cite", "data", "del", "dfn", "em", "font", "i",
-    "ins", "label", "mark", "nobr", "q", "rb", "rp", "rt", "rtc", "ruby", "s", "small", "span", "strike", "strong",
-    "sub", "sup", "time", "tt", "u",
-])  # fmt: skip
-"""Elements that do not split the text around them."""
 PROTECTED: Final = frozenset(["code", "kbd", "samp", "var"])
 """Elements whose text takes part in a sentence, but is not translated."""
 OPAQUE: Final = frozenset([
@@ -31,8 +25,8 @@ OPAQUE: Final = frozenset([
     "picture", "progress", "script", "style", "svg", "template", "video", "wbr", "xmp",
 ])  # fmt: skip
 """Elements that are one code in a sentence, whatever they contain."""
-ENCLOSING: Final = frozenset(["button", "datalist", "select"])
-"""Elements that are one code in a sentence, with texts of their own."""
+RAW_TEXT: Final = frozenset(["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"])
+"""Elements whose content has no tags."""
 UNTOUCHED: Final = frozenset(["pre", "textarea", "plaintext", "listing", "noframes"])
 """Block elements whose text is not translated."""
 UNTRANSLATED: Final = PROTECTED | UNTOUCHED | (OPAQUE - VOID)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html.entities import html5
 from typing import Literal, final
 
-from dragoman.data.markup.html_elements import UNTRANSLATED, VOID, is_not_translated
+from dragoman.data.markup.html_elements import RAW_TEXT, UNTRANSLATED, VOID, is_not_translated
 
 Markup = Literal["xml", "html"]
 TagKind = Literal["start", "end", "empty", "comment"]
@@ -75,10 +75,23 @@ def read_tags(content: str, markup: Markup) -> Iterator[Tag | str]:
         if start > end:
             yield from _read_text(content[end:start], markup)
         source = content[start:place]
-        yield source if markup == "xml" and _is_text_section(source) else _tag(source, name, markup)
+        if markup == "xml" and _is_text_section(source):
+            yield source
+        else:
+            yield (tag := _tag(source, name, markup))
+            if markup == "html" and tag.kind == "start" and tag.name in RAW_TEXT:
+                start, place = place, _raw_end(content, place, tag.name)
+                if start < place:
+                    yield content[start:place]
         end = place
     if end < len(content):
         yield from _read_text(content[end:], markup)
+
+
+def _raw_end(content: str, place: int, name: str) -> int:
+    """Return where the content of an element ends that has no tags."""
+    closing = re.compile(rf"</{name}(?=[\s/>])", re.I).search(content, place)
+    return closing.start() if closing is not None else len(content)
 
 
 def _tag_end(content: str, place: int, endless: set[int]) -> int:

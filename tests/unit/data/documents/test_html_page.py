@@ -22,7 +22,7 @@ def fill(page: str | bytes, *translations: str | None, language: str | None = No
 
 def test_blocks_split_the_text_and_inline_elements_do_not() -> None:
     assert sources("<div>One <b>big</b> house<p>Two<ul><li>Three<li>Four</ul>Five</div>") == [
-        'One <g id="1">big</g> house',
+        "One <b>big</b> house",
         "Two",
         "Three",
         "Four",
@@ -38,7 +38,8 @@ def test_tags_around_a_whole_text_are_no_part_of_it() -> None:
 def test_translated_tags_keep_their_attributes() -> None:
     page = "<p>A <a href='x?a=1&b=2' CLASS=y>red</a> <em>house</em>.</p>"
     wanted = "<p>Uma <em>casa</em> <a href='x?a=1&b=2' CLASS=y>vermelha</a>.</p>"
-    assert fill(page, 'Uma <g id="2">casa</g> <g id="1">vermelha</g>.') == wanted
+    translation = "Uma <em>casa</em> <a href='x?a=1&b=2' CLASS=y>vermelha</a>."
+    assert fill(page, translation) == wanted
 
 
 def test_scripts_styles_code_and_hidden_text_stay() -> None:
@@ -51,45 +52,33 @@ def test_scripts_styles_code_and_hidden_text_stay() -> None:
 
 def test_code_is_a_protected_part_of_a_sentence() -> None:
     page = "<p>Call <code>f(&lt;x&gt;)</code> first.</p>"
-    assert sources(page) == ['Call <g id="1" translate="no">f(&lt;x&gt;)</g> first.']
-    translated = fill(page, 'Primeiro, chame <g id="1" translate="no">f(x)</g>.')
-    assert translated == "<p>Primeiro, chame <code>f(&lt;x&gt;)</code>.</p>"
+    assert sources(page) == ["Call <code>f(&lt;x&gt;)</code> first."]
+    assert sources("<p><code>f(x)</code> 7</p>") == []
 
 
 def test_attributes_for_readers_are_units() -> None:
     page = """<html><head><title>Shop</title><meta name="description" content="All 'news'"><meta charset=utf-8></head>
 <p title="A &quot;tip&quot;">See <img src=a.png alt=Picture> now</p><input type=submit value='Send'><input value=abc>"""
-    assert sources(page) == ["Shop", "All 'news'", 'A "tip"', 'See <x id="1"/> now', "Picture", "Send"]
-    filled = fill(page, None, None, 'x"y', 'Ver <x id="1"/> agora', "Foto nova", "it's")
+    assert sources(page) == ["Shop", "All 'news'", 'A "tip"', "See <img src=a.png alt=Picture> now", "Picture", "Send"]
+    filled = fill(page, None, None, 'x"y', "Ver <img src=a.png alt=Picture> agora", "Foto nova", "it's")
     assert """<p title="x&quot;y">Ver <img src=a.png alt="Foto nova"> agora</p>""" in filled
     assert "value='it&#39;s'" in filled
 
 
-def test_a_menu_inside_of_a_sentence_has_texts_of_its_own() -> None:
-    page = "<p>Take <select><option>one</option><option>two</option></select> of them</p>"
-    assert sources(page) == ['Take <x id="1"/> of them', "one", "two"]
-    filled = fill(page, '<x id="1"/> davon nehmen', "eins", None)
-    assert filled == "<p><select><option>eins</option><option>two</option></select> davon nehmen</p>"
+def test_buttons_and_menus_have_texts_of_their_own() -> None:
+    page = "<button>Save</button> <button>Quit</button><select><option>one<option>two</select>"
+    assert sources(page) == ["Save", "Quit", "one", "two"]
 
 
 def test_line_breaks_split_outside_of_inline_tags_only() -> None:
     assert sources("<p>Main street 5<br>Berlin</p>") == ["Main street 5", "Berlin"]
-    assert sources("<p>So <b>one<br>two</b> three</p>") == ['So <g id="1">one <x id="2"/>two</g> three']
+    assert sources("<p>So <b>one<br>two</b> three</p>") == ["So <b>one<br>two</b> three"]
 
 
 def test_white_space_and_entities_of_unchanged_texts_stay() -> None:
     page = "<p>\n  A&nbsp;b &eacute;\n   c</p>\r\n<p>d</p>"
-    assert sources(page) == ["A\u00a0b é c", "d"]
+    assert sources(page) == ["A&nbsp;b &eacute;\n   c", "d"]
     assert fill(page, None, "e") == page.replace("<p>d", "<p>e")
-
-
-def test_translations_are_escaped() -> None:
-    assert fill("<p>a</p>", "1 < 2 & <script>") == "<p>1 &lt; 2 &amp; &lt;script&gt;</p>"
-
-
-def test_missing_codes_are_kept_and_unknown_ones_ignored() -> None:
-    page = "<p>A <img src=x> <b>c</b> d</p>"
-    assert fill(page, 'Ohne <g id="9">alles</g></g>') == "<p>Ohne alles<img src=x></p>"
 
 
 def test_root_names_the_target_language() -> None:
@@ -111,7 +100,7 @@ def test_other_encodings_are_kept_and_lacking_characters_become_references() -> 
         (b"<p>\xff</p>", "is not UTF-8 text"),
         (b"<meta charset=klingon><p>a</p>", "encoding 'klingon' is unknown"),
         (b"<meta charset=zlib><p>a</p>", "encoding 'zlib' is unknown"),
-        (b"<select>" * 100, "more than 64 elements"),
+        (b"<b>" * 300 + b"x", "more than 256 elements"),
     ],
 )
 def test_unreadable_pages_are_refused(content: bytes, problem: str) -> None:
@@ -119,9 +108,7 @@ def test_unreadable_pages_are_refused(content: bytes, problem: str) -> None:
         open_document(content, name="page.html")
 
 
-@pytest.mark.parametrize(
-    "part", ["<a ", '<a ="', "<!--", "<b>", "</b>", "<b><i></b>", "<code>", "<", "<![CDATA[", "<p><b>x"]
-)
+@pytest.mark.parametrize("part", ["<a ", '<a ="', "<!--", "</b>", "<b><i></b>", "<", "<![CDATA[", "<p><b>x", "<title>"])
 def test_hostile_pages_take_linear_time(part: str) -> None:
     page = part * (50_000 // len(part)) + '=">"'
     assert len(sources(page)) <= len(page)

@@ -50,7 +50,7 @@ class Book:
                 self._parts[path] = (
                     SpanText(text, [*_labels(text)])
                     if kind == _NCX
-                    else read_page(text, xml=True, name=f"{name}: {path}", target_language=target_language)
+                    else read_page(text, name=f"{name}: {path}", target_language=target_language)
                 )
         languages = _LANGUAGE.finditer(package) if target_language else ()
         fixed = [Edit(*one.span(1), lambda: escape_xml(target_language or "")) for one in languages][:1]

@@ -4,25 +4,20 @@ import codecs
 import html
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, final
 
 from dragoman.data.documents.document import Unit, UnitTranslation
-from dragoman.data.documents.inline_units import WHITE, Kind, Piece, split_pieces, text_pieces
-from dragoman.data.documents.span_document import Edit, InlineSpan, SpanText, SpanUnit, ValueSpan
+from dragoman.data.documents.inline_units import WHITE
+from dragoman.data.documents.span_document import Edit, EditedText, SpanText, SpanUnit, ValueSpan
 from dragoman.data.documents.text_edits import decode_text
-from dragoman.data.documents.web.html_syntax import ATTRIBUTE, Token, scan
-from dragoman.data.markup.html_elements import (
-    ENCLOSING,
-    INLINE,
-    OPAQUE,
-    PROTECTED,
-    UNTOUCHED,
-    VOID,
-    is_not_translated,
-)
+from dragoman.data.markup import MarkupRules, parse_inline, split_blocks
+from dragoman.data.markup.tags import Tag, read_tags
 from dragoman.errors import DataError, shorten
 
+_RULES: Final = MarkupRules("html")
+ATTRIBUTE = re.compile(r"""(?P<name>[^\s=>/"']+)(?:\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s>"']+))?""")
 _TEXT_ATTRIBUTES: Final = frozenset(
     ["alt", "title", "placeholder", "aria-label", "aria-description", "summary", "label"]
 )
@@ -36,8 +31,6 @@ _CHARSET = re.compile(rb"""<meta\b[^>]{0,200}?\bcharset\s*=\s*["']?\s*([\w.:-]+)
 _XML_ENCODING = re.compile(rb"""<\?xml\b[^>]{0,100}?\bencoding\s*=\s*["']([\w.:-]+)""")
 _DECLARED_BYTES = 1024
 """Bytes at the start of a page in which its encoding is declared (HTML Living Standard, 4.2.5.4)."""
-MAX_NESTING = 64
-"""Nesting of elements that are codes with texts of their own."""
 
 
 @final
@@ -52,8 +45,7 @@ class HtmlPage:
         found = _CHARSET.search(head) or _XML_ENCODING.search(head)
         encoding = _encoding(content, found[1].decode("ascii", "replace") if found else "utf-8", name)
         self._file = decode_text(content, name, encoding=encoding)
-        xml = _XML_ENCODING.match(head.lstrip()) is not None
-        self._text = read_page(self._file.text, xml=xml, name=name, target_language=target_language)
+        self._text = read_page(self._file.text, name=name, target_language=target_language)
 
     @property
     def units(self) -> Sequence[Unit]:
@@ -66,12 +58,88 @@ class HtmlPage:
         return self._file.mark + filled.encode(self._file.encoding, "xmlcharrefreplace")
 
 
-def read_page(page: str, *, xml: bool = False, name: str = "", target_language: str | None = None) -> SpanText:
-    """Return the units of a page. With a target language, the root element names it where it names one now."""
-    reader = _PageReader(page, xml=xml, name=name)
-    reader.read()
-    fixed = [*_language_edits(reader.root_tag, page, target_language)] if target_language else []
-    return SpanText(page, reader.spans, fixed=fixed)
+def read_page(page: str, *, name: str = "", target_language: str | None = None) -> SpanText:
+    """Return the units of a page. With a target language, the root element names it where it names one now.
+
+    A unit is a block as `split_blocks` makes it, so that a page is translated as the same text in a request is.
+    Raises DataError on elements nested too deep.
+    """
+    try:
+        spans: list[SpanUnit] = [*_blocks(page), *_attributes(page)]
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+    fixed = [*_language_edits(page, target_language)] if target_language else []
+    return SpanText(page, spans, fixed=fixed)
+
+
+@final
+@dataclass(frozen=True)
+class FragmentSpan:
+    """Block of a page: a fragment of HTML without the tags around all of its text."""
+
+    start: int
+    end: int
+    source: str
+
+    @property
+    def unit(self) -> Unit:
+        """Return the text to translate."""
+        return Unit(source=self.source, markup="html")
+
+    def write(self, translation: str, text: EditedText) -> str:
+        """Return the translation, in whose tags there may be translated attributes."""
+        edited: dict[str, str] = {}
+        place = self.start
+        for piece in read_tags(self.source, "html"):
+            source = piece if isinstance(piece, str) else piece.source
+            if isinstance(piece, Tag):
+                edited[source] = text.slice(place, place + len(source))
+            place += len(source)
+        return "".join(
+            piece if isinstance(piece, str) else edited.get(piece.source, piece.source)
+            for piece in read_tags(translation, "html")
+        )
+
+
+def _blocks(page: str) -> Iterator[FragmentSpan]:
+    place = 0
+    for number, piece in enumerate(split_blocks(page, _RULES)):
+        if number % 2:
+            inline = parse_inline(piece, _RULES)
+            start, end = place + len(inline.begin), place + len(piece) - len(inline.end)
+            yield FragmentSpan(start, end, page[start:end])
+        place += len(piece)
+
+
+def _attributes(page: str) -> Iterator[ValueSpan]:
+    """Yield the attributes that people read, but none in elements that are not translated."""
+    place = 0
+    hidden: list[str] = []
+    """Open elements of one name; the first of them is not translated."""
+    for piece in read_tags(page, "html"):
+        source = piece if isinstance(piece, str) else piece.source
+        if isinstance(piece, Tag) and not hidden and piece.kind in ("start", "empty") and "=" in source:
+            yield from _texts_of_tag(piece, place)
+        if isinstance(piece, Tag) and piece.kind == "start":
+            if hidden[:1] == [piece.name] or (not hidden and _RULES.is_ignored(piece.name, source)):
+                hidden.append(piece.name)
+        elif isinstance(piece, Tag) and piece.kind == "end" and hidden[:1] == [piece.name]:
+            hidden.pop()
+        place += len(source)
+
+
+def _texts_of_tag(tag: Tag, offset: int) -> Iterator[ValueSpan]:
+    attributes = [one for one in ATTRIBUTE.finditer(tag.source, 1 + len(tag.name)) if one["value"]]
+    values = {one["name"].lower(): html.unescape(one["value"].strip("\"'")).lower() for one in attributes}
+    for one in attributes:
+        if not _is_text(one["name"].lower(), tag.name, values):
+            continue
+        quoted = one["value"]
+        quote = quoted[0] if quoted[0] in "\"'" else ""
+        text = collapse(quoted[len(quote) : len(quoted) - len(quote)]).strip(WHITE)
+        if any(map(str.isalpha, text)):
+            start, end = one.span("value")
+            yield ValueSpan(offset + start, offset + end, text, _quoting(quote or '"'), context=one["name"].lower())
 
 
 def escape_text(text: str) -> str:
@@ -107,154 +175,6 @@ def _round_trips(content: bytes, encoding: str) -> bool:
         return False
 
 
-class _PageReader:
-    """Collects the units of a page."""
-
-    def __init__(self, page: str, *, xml: bool, name: str) -> None:
-        self.spans: list[SpanUnit] = []
-        self.root_tag: Token | None = None
-        self._page, self._xml, self._name = page, xml, name
-        self._pieces: list[Piece] = []
-        self._enclosing: list[tuple[Token, list[Piece]]] = []
-        """Open elements that are codes with texts of their own, and the pieces before each."""
-        self._hidden: list[str] = []
-        """Open elements of the same name within an element that is not translated; the first one is that element."""
-        self._hidden_start: Token | None = None
-
-    def read(self) -> None:
-        for token in scan(self._page, xml=self._xml):
-            if self._hidden:
-                self._skip(token)
-            else:
-                self._take(token)
-        if self._hidden_start is not None:
-            self._add_hidden(len(self._page))
-        while self._enclosing:  # elements without an end
-            self._flush()
-            self._pieces = self._enclosing.pop()[1]
-        self._flush()
-
-    def _take(self, token: Token) -> None:
-        match token.kind:
-            case "text":
-                raw = self._page[token.start : token.end]
-                self._pieces.extend(text_pieces(raw, token.start, collapse))
-            case "raw":
-                if token.name == "title":
-                    self._add_raw(token)
-            case "comment":
-                self._pieces.append(Piece("void", token.start, token.end))
-            case "declaration":
-                self._flush()
-            case "start":
-                self._open(token)
-            case "end":
-                self._close(token)
-
-    def _add_raw(self, token: Token) -> None:
-        text = collapse(self._page[token.start : token.end]).strip(WHITE)
-        lead = len(self._page[token.start : token.end]) - len(self._page[token.start : token.end].lstrip(WHITE))
-        if any(map(str.isalpha, text)):
-            end = token.start + len(self._page[token.start : token.end].rstrip(WHITE))
-            self.spans.append(ValueSpan(token.start + lead, end, text, escape_text, context=token.name))
-
-    def _open(self, token: Token) -> None:
-        if self.root_tag is None and token.name.lower() == "html":
-            self.root_tag = token
-        tag = self._page[token.start : token.end]
-        if "=" in tag:
-            self._add_attributes(token, tag)
-        name = token.name
-        if not token.is_closed and (name in UNTOUCHED or name in PROTECTED or _is_hidden(name, tag)):
-            if not _is_code(name):
-                self._flush()
-            self._hidden, self._hidden_start = [name], token
-        elif name in ENCLOSING and not token.is_closed:
-            if len(self._enclosing) >= MAX_NESTING:
-                raise DataError(
-                    f"{self._name}: more than {MAX_NESTING} elements `{name}` in each other; check the file."
-                )
-            self._enclosing.append((token, self._pieces))
-            self._pieces = []
-        elif name == "br":
-            self._pieces.append(Piece("break", token.start, token.end))
-        elif name in OPAQUE or name in PROTECTED:
-            self._pieces.append(Piece("void", token.start, token.end))
-        elif name in INLINE:
-            kind: Kind = "void" if token.is_closed else "open"
-            self._pieces.append(Piece(kind, token.start, token.end, name=name))
-        else:
-            self._flush()
-
-    def _close(self, token: Token) -> None:
-        if token.name in VOID:
-            self._pieces.append(Piece("void", token.start, token.end))
-        elif token.name in INLINE:
-            self._pieces.append(Piece("close", token.start, token.end, name=token.name))
-        elif token.name in ENCLOSING and any(token.name == opened.name for opened, _ in self._enclosing):
-            self._flush()
-            opened, pieces = self._enclosing.pop()
-            while opened.name != token.name:
-                opened, pieces = self._enclosing.pop()
-            pieces.append(Piece("void", opened.start, token.end))
-            self._pieces = pieces
-        else:
-            self._flush()
-
-    def _skip(self, token: Token) -> None:
-        """Pass over the content of an element that is not translated."""
-        if token.kind == "start" and token.name == self._hidden[0] and not token.is_closed:
-            self._hidden.append(token.name)
-        elif token.kind == "end" and token.name == self._hidden[0]:
-            self._hidden.pop()
-            if not self._hidden:
-                self._add_hidden(token.end)
-
-    def _add_hidden(self, end: int) -> None:
-        start = self._hidden_start
-        assert start is not None
-        self._hidden, self._hidden_start = [], None
-        name = start.name
-        if name in PROTECTED or name in INLINE:
-            inside = re.sub(r"<[^<>]*>", "", self._page[start.start : end])
-            self._pieces.append(Piece("protected", start.start, end, text=collapse(inside)))
-        elif _is_code(name):
-            self._pieces.append(Piece("void", start.start, end))
-        else:
-            self._flush()
-
-    def _add_attributes(self, token: Token, tag: str) -> None:
-        found = [one for one in ATTRIBUTE.finditer(tag, 1 + len(token.name)) if one["value"]]
-        values = {one["name"].lower(): html.unescape(one["value"].strip("\"'")).lower() for one in found}
-        for one in found:
-            if _is_text(one["name"].lower(), token.name, values):
-                self._add_value(one, token.start)
-
-    def _add_value(self, attribute: re.Match[str], offset: int) -> None:
-        quoted = attribute["value"]
-        quote = quoted[0] if quoted[0] in "\"'" else ""
-        text = collapse(quoted[len(quote) : len(quoted) - len(quote)]).strip(WHITE)
-        if any(map(str.isalpha, text)):
-            start, end = attribute.span("value")
-            context = attribute["name"].lower()
-            self.spans.append(ValueSpan(offset + start, offset + end, text, _quoting(quote or '"'), context=context))
-
-    def _flush(self) -> None:
-        """End a block: make units of the pieces so far."""
-        self.spans.extend(InlineSpan(one, escape_text) for one in split_pieces(self._pieces))
-        self._pieces = []
-
-
-def _is_code(name: str) -> bool:
-    """Return whether an element is a part of the sentence around it."""
-    return name in OPAQUE or name in PROTECTED or name in INLINE or name in ENCLOSING
-
-
-def _is_hidden(name: str, tag: str) -> bool:
-    """Return whether the content of an element is neither translated nor searched for texts."""
-    return (name in OPAQUE and name not in VOID) or is_not_translated(tag)
-
-
 def _is_text(attribute: str, element: str, values: dict[str, str]) -> bool:
     """Return whether the value of an attribute is text for readers."""
     match attribute:
@@ -278,13 +198,18 @@ def _quoting(quote: str) -> Callable[[str], str]:
     return escape
 
 
-def _language_edits(root: Token | None, page: str, language: str) -> Iterator[Edit]:
+def _language_edits(page: str, language: str) -> Iterator[Edit]:
     """Yield the edits that name another language in the root element."""
-    if root is None:
+    place = 0
+    for piece in read_tags(page, "html"):
+        source = piece if isinstance(piece, str) else piece.source
+        if isinstance(piece, Tag) and piece.name == "html":
+            break
+        place += len(source)
+    else:
         return
-    for one in ATTRIBUTE.finditer(page[root.start : root.end], 1 + len(root.name)):
+    for one in ATTRIBUTE.finditer(source, 1 + len("html")):
         if one["name"].lower() in ("lang", "xml:lang") and one["value"]:
             start, end = one.span("value")
             quote = one["value"][0] if one["value"][0] in "\"'" else ""
-            value = f"{quote}{language}{quote}"
-            yield Edit(root.start + start, root.start + end, partial(str, value))
+            yield Edit(place + start, place + end, partial(str, f"{quote}{language}{quote}"))
