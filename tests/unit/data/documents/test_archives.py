@@ -143,7 +143,7 @@ def test_open_documents_have_notes_headers_and_no_comments() -> None:
 def test_books_name_the_language_and_keep_their_files() -> None:
     content = epub("<p>Hello <b>world</b>&#160;!</p>", "<p>Second</p>", labels=("Part one",))
     assert sources(content, "a.epub") == [
-        "Part one", "Chapter", 'Hello <g id="1">world</g>\u00a0!', "Chapter", "Second",
+        "Part one", "Chapter", "Hello <b>world</b>&#160;!", "Chapter", "Second",
     ]  # fmt: skip
     translations = ["Teil eins", None, None, None, "Zweites"]
     assert "<dc:language>de</dc:language>" in fill(content, "a.epub", "OEBPS/content.opf", *translations, language="de")
