@@ -4,6 +4,7 @@
   of several kinds has one table per kind. A group that several tasks share is shown with the first of these tasks.
 - `command-line.md`, from the verbs of the command.
 - `python.md`, from the signatures and docstrings of the public API.
+- `imported-settings.md`, from the tables of the keys of other libraries.
 """
 
 import dataclasses
@@ -23,6 +24,7 @@ from pydantic_core import PydanticUndefined
 
 from dragoman.config import Config, descriptions
 from dragoman.config_keys import alternatives, is_config, kinds_of
+from dragoman.interop.key_table import KeyTable, describe
 
 REFERENCE = Path(__file__).parent / "reference"
 TARGET = REFERENCE / "configuration.md"
@@ -121,6 +123,19 @@ Every result has `to_dict()`: the [record](command-line.md#json-records) that th
 (`Classifier`, `Tagger`) or of a window (`QuestionAnswerer.windows`), and a `Translator` translates longer texts than
 `max_segment_length` in segments; the [decoding setting](../concepts/decoding.md#long-texts) `max_length` limits an
 output.
+"""
+IMPORTED_SETTINGS = f"""# Settings of imported models
+
+<!-- Written by `{COMMAND}` from the tables of the import; edits here are lost. -->
+
+`dragoman import` knows each key of a configuration file:
+
+- **computed**: the key becomes a part of the network, or of the search.
+- **only**: the key has these values in a model that dragoman computes. Any other value is an error.
+- **refused**: any value but null is an error.
+
+A key that no table names is an error, too, because it may change outputs. With `--allow-unused KEY`, the import leaves
+out a key that is refused or unknown. Of `tokenizer_config.json`, only the keys below are read.
 """
 SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "multiple_of": "a multiple of", "min_length": "length ≥"}
 WIDTH = 100
@@ -399,12 +414,45 @@ def _python(value: Any) -> str:
     return f"{type(value).__name__}()" if isinstance(value, Config) else repr(value)
 
 
+def imported_settings() -> str:
+    """Return the page of the keys of other libraries: a section for each table."""
+    from dragoman.interop.gguf.metadata_keys import metadata_keys
+    from dragoman.interop.huggingface.generation_keys import SAMPLING_KEYS, SEARCH_KEYS
+    from dragoman.interop.huggingface.model_keys import MODEL_KEYS, ROPE_KEYS
+    from dragoman.interop.huggingface.tokenizer_settings import TOKENIZER_KEYS
+
+    tables = {
+        "Hugging Face: `generation_config.json` of an encoder-decoder model": SEARCH_KEYS,
+        "Hugging Face: `generation_config.json` of a language model": SAMPLING_KEYS,
+        **{f"Hugging Face: `config.json` of `{family}`": table for family, table in MODEL_KEYS.items()},
+        **{f"Hugging Face: `rope_parameters` of the type `{kind}`": table for kind, table in ROPE_KEYS.items()},
+        "Hugging Face: `tokenizer_config.json`": TOKENIZER_KEYS,
+        "GGUF: metadata": metadata_keys("llama"),
+    }
+    return "\n".join([IMPORTED_SETTINGS, *(line for name, table in tables.items() for line in _keys(name, table))])
+
+
+def _keys(name: str, table: KeyTable) -> Iterator[str]:
+    """Yield the section of a table: its keys with an effect, then the others by their reasons."""
+    rows, others = [], dict[str, list[str]]()
+    for key, treatment in sorted(table.items()):
+        what, meaning = describe(treatment)
+        if what == "no effect":
+            others.setdefault(meaning, []).append(f"`{key}`")
+        else:
+            rows.append(f"| `{key}` | {what} | {meaning} |")
+    yield from (f"## {name}\n", "| key | import | meaning |", "| --- | --- | --- |", *rows, "")
+    yield from (f"- No effect, because {reason}: {', '.join(keys)}" for reason, keys in others.items())
+    yield ""
+
+
 def pages() -> dict[Path, str]:
     """Return every generated page, by its path."""
     return {
         TARGET: committed(),
         REFERENCE / "command-line.md": command_line(),
         REFERENCE / "python.md": python_api(),
+        REFERENCE / "imported-settings.md": imported_settings(),
     }
 
 

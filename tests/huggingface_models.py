@@ -196,6 +196,18 @@ def write_t5_v1_1(folder: Path) -> Any:
     return save(model, folder)
 
 
+def write_mt5(folder: Path, *, untied: bool = False) -> Any:
+    """Write an mT5 model, whose output projection is the embedding or, as in published ones, has its own weights."""
+    size = _write_t5_tokenizer(folder, name="T5Tokenizer")
+    model = transformers.MT5ForConditionalGeneration(transformers.MT5Config(**T5_SIZES, vocab_size=size))
+    if untied:
+        weight = 0.2 * torch.randn(size, 36, generator=torch.Generator().manual_seed(5))
+        model.lm_head.weight = torch.nn.Parameter(weight)
+    model = randomized(model)
+    model.generation_config.update(suppress_tokens=[0], num_beams=4, max_length=40, early_stopping=True)
+    return save(model, folder)
+
+
 WRITERS: dict[str, Callable[[Path], Any]] = {
     "marian": write_marian,
     "marian_separate": lambda folder: write_marian(folder, shared=False),
@@ -206,6 +218,8 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "pegasus": write_pegasus,
     "t5": write_t5,
     "t5_v1_1": write_t5_v1_1,
+    "mt5": write_mt5,
+    "mt5_untied": lambda folder: write_mt5(folder, untied=True),
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.checksums import KEY
-from dragoman.errors import RunError, shorten
+from dragoman.errors import ConfigError, RunError, shorten
 from dragoman.untrusted_files import MEBIBYTE, FileKind, parse_json
 
 WEIGHTS = FileKind(2**44, error=RunError, if_missing="is the folder a complete run or checkpoint?")
@@ -131,6 +131,10 @@ _ARRAY_DTYPES = {
 }
 
 
+_UNREAD = frozenset(["C64", "F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"])
+"""Number formats of safetensors that have no arrays in NumPy."""
+
+
 def allocate_array(header: TensorHeader) -> tuple[NDArray[Any], memoryview]:
     """Return an array for a tensor, and its memory."""
     array = np.empty(header.shape, dtype=_ARRAY_DTYPES[header.dtype])
@@ -143,6 +147,11 @@ def _parse_tensor(name: str, tree: Any) -> TensorHeader:
             pass
         case _:
             raise ValueError(f"the header of {shorten(name)} is invalid")
+    if dtype in _UNREAD:
+        raise ConfigError(
+            f"{shorten(name)} has the number format {dtype}, which dragoman does not read. Use a file of float32, "
+            "float16 or bfloat16."
+        )
     if dtype not in ITEM_SIZES:
         raise ValueError(f"{shorten(name)} is of the unknown type {shorten(dtype)}")
     if len(shape) > _MAX_DIMENSIONS or not all(type(size) is int and size >= 0 for size in shape):

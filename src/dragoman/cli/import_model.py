@@ -16,7 +16,9 @@ ImportFormat = Annotated[
 ]
 DefaultSource = Annotated[str | None, typer.Option(help="Source language of a multilingual model.")]
 DefaultTarget = Annotated[str | None, typer.Option(help="Target language of a multilingual model.")]
-AllowUnused = Annotated[list[str] | None, typer.Option(help="Name of a tensor that may be left out (repeatable).")]
+AllowUnused = Annotated[
+    list[str] | None, typer.Option(help="Name of a tensor or of a setting that may be left out (repeatable).")
+]
 
 
 def import_model(

@@ -26,6 +26,7 @@ CutOff = Literal["last", "ranked", "ended"]
 Real = Annotated[float, Strict(False)]
 """Number, also as text, which YAML makes of `1e-2`."""
 EndTokens = Annotated[tuple[NonNegativeInt, ...], Strict(False), Field(max_length=64)]
+SuppressTokens = Annotated[tuple[NonNegativeInt, ...], Strict(False), Field(max_length=4096)]
 FILTERS = ("top_k", "top_p", "min_p", "typical_p")
 """Options of sampling without effect on the most probable token."""
 
@@ -102,6 +103,7 @@ class DecodingConfig(_StrictConfig):
         "(ranked), or ranked with an end symbol that costs nothing (ended)",
     )
     end_tokens: EndTokens = Field(default=(), description="ids of tokens that end an output as the end symbol does")
+    suppress_tokens: SuppressTokens = Field(default=(), description="ids of tokens that no output has")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -173,6 +175,7 @@ class SamplingConfig(_StrictConfig):
     allow_unk: bool = Field(default=False, description="allow the unknown symbol in outputs")
     seed: int = Field(default=0, ge=0, lt=2**64, description="seed of the random numbers")
     end_tokens: EndTokens = Field(default=(), description="ids of tokens that end an output as the end symbol does")
+    suppress_tokens: SuppressTokens = Field(default=(), description="ids of tokens that no output has")
 
     @field_validator("top_p", "typical_p")
     @classmethod
@@ -225,11 +228,12 @@ def require_config(config: _C, *kinds: type[_C]) -> _C:
 
 
 def require_end_tokens(config: DecodingConfig | SamplingConfig, vocabulary: int) -> None:
-    """Raise ConfigError if an end token is not in a vocabulary of this size."""
-    if any(token >= vocabulary for token in config.end_tokens):
-        raise ConfigError(
-            f"end_tokens = {[*config.end_tokens]}: the vocabulary has the ids 0 to {vocabulary - 1}; choose among them"
-        )
+    """Raise ConfigError if an end token, or a suppressed one, is not in a vocabulary of this size."""
+    for name, tokens in (("end_tokens", config.end_tokens), ("suppress_tokens", config.suppress_tokens)):
+        if any(token >= vocabulary for token in tokens):
+            raise ConfigError(
+                f"{name} = {[*tokens]}: the vocabulary has the ids 0 to {vocabulary - 1}; choose among them"
+            )
 
 
 def require_options(options: Mapping[str, Any], known: Collection[str]) -> None:

@@ -158,7 +158,7 @@ def greedy_search(model: Backend[M, S], *, config: DecodingConfig) -> SingleOutp
 
 def sampling_search(model: SamplingBackend[M, R], *, config: SamplingConfig) -> SingleOutputSearch[M, R]:
     """Build a search that samples outputs; their score is the mean log-probability."""
-    suppressed = suppressed_tokens(config.min_length, min_length=config.min_length, allow_unk=config.allow_unk)
+    suppressed = suppressed_tokens(config)
 
     def choose(active: _Active[M, R]) -> NextTokens[R]:
         outputs = active.outputs

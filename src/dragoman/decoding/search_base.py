@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from dragoman.array_types import Int
-from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.config import DecodingConfig, SamplingConfig
 from dragoman.decoding.hypothesis import OutputStart
 from dragoman.models.protocols import Backend, LastTokens, M, S, TopK
 from dragoman.models.special_symbols import BOS, EOS, PAD, UNK
@@ -42,9 +42,12 @@ def _concat(part: Any, other: Any) -> Any:
     return part + other if isinstance(part, tuple) else part.concat(other)
 
 
-def suppressed_tokens(length: int, *, min_length: int, allow_unk: bool, end_tokens: Sequence[int] = ()) -> list[int]:
-    """Return the symbols that may not follow a hypothesis of `length` tokens."""
-    return [PAD, BOS] + [UNK] * (not allow_unk) + [EOS, *end_tokens] * (length < min_length)
+def suppressed_tokens(
+    config: DecodingConfig | SamplingConfig, *, is_short: bool = False, end_tokens: Sequence[int] = ()
+) -> list[int]:
+    """Return the tokens that may not follow a hypothesis, which may not end if it `is_short`."""
+    always = [PAD, BOS] + [UNK] * (not config.allow_unk) + [*config.suppress_tokens]
+    return always + [EOS, *end_tokens] * is_short
 
 
 def as_end_symbol(tokens: Int[np.ndarray, "..."], end_tokens: Sequence[int]) -> Int[np.ndarray, "..."]:
@@ -121,7 +124,7 @@ def _free_tokens(
         return _renormalized_tokens(model, tokens, memory, state, k=k, lengths=lengths, config=config)
     longest = int(lengths.max()) if least else 0
     ends = config.end_tokens
-    suppressed = suppressed_tokens(longest, min_length=least, allow_unk=config.allow_unk, end_tokens=ends)
+    suppressed = suppressed_tokens(config, is_short=longest < least, end_tokens=ends)
     if longest < least or lengths.min() >= least:
         return model.top_k(tokens, memory, state, k=k, suppress_tokens=suppressed, extra_tokens=extra_tokens)
     log_probs, ids, state = model.top_k(
@@ -153,7 +156,7 @@ def _renormalized_tokens(
     others = np.where(ends, NEG_INF, log_probs).astype(np.float64)
     total = np.exp(others).sum(axis=-1, keepdims=True)
     normalizer = np.log(np.where(is_short & (total > 0), total, 1.0))
-    suppressed = suppressed_tokens(config.min_length, min_length=config.min_length, allow_unk=config.allow_unk)
+    suppressed = suppressed_tokens(config)
     forbidden = ends | np.isin(ids, suppressed)
     shared = np.where(forbidden, NEG_INF, others - normalizer)
     order = np.argsort(forbidden, axis=-1, kind="stable")[..., :k]

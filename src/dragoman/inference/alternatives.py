@@ -44,8 +44,7 @@ def next_tokens(backend: InferenceBackend[Any, Any], request: Request, *, count:
     """
     memory = encode_requests(backend, [request])
     state = backend.start(memory, beam_size=1)
-    allow_unk = getattr(request.config, "allow_unk", False)
-    suppressed = suppressed_tokens(0, min_length=0, allow_unk=allow_unk)
+    suppressed = suppressed_tokens(request.config)
     forced: Sequence[int] = (request.start.token, *request.start.forced)
     for token in forced[:-1]:
         _, _, state = backend.top_k(np.array([[token]]), memory, state, k=1)

@@ -2,7 +2,7 @@
 
 from typing import TypedDict
 
-from dragoman.decoding.config import CutOff, DecodingMethod, EndTokens, LengthPenaltyKind
+from dragoman.decoding.config import CutOff, DecodingMethod, EndTokens, LengthPenaltyKind, SuppressTokens
 from dragoman.inference.check_source_features import TextFeatures
 from dragoman.inference.control.prepare_texts import ControlOptions
 from dragoman.inference.preceding_sentences import TextContext
@@ -35,6 +35,7 @@ class DecodingOptions(TypedDict, total=False):
     keep_greedy: bool | None
     cut_off: CutOff | None
     end_tokens: EndTokens | None
+    suppress_tokens: SuppressTokens | None
 
 
 class StreamOptions(DecodingOptions, LanguageOptions, ControlOptions, total=False):

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never, final
 
-from dragoman.errors import ConfigError, nearest, shorten
+from dragoman.errors import ConfigError, nearest, shorten, shorten_text
 
 
 @final
@@ -65,8 +65,8 @@ def check_keys(tree: Mapping[str, Any], table: KeyTable, *, where: str, allow_un
             near = nearest(key, table)
             hint = f"; do you mean {near[0]}" if near else ""
             raise ConfigError(
-                f"{where}{shorten(key)} = {shorten(value)} is unknown, and may change outputs{hint}. "
-                f"{LEAVE_OUT} {shorten(key)}."
+                f"{where}{shorten_text(key)} = {shorten(value)} is unknown, and may change outputs{hint}. "
+                f"{LEAVE_OUT} {shorten_text(key)}."
             )
         if isinstance(treatment, Only) and not any(is_same(value, accepted) for accepted in treatment.values):
             accepted = " or ".join(map(repr, treatment.values))

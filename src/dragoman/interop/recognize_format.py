@@ -48,7 +48,7 @@ class Partner:
     """Whether `read` obeys the languages of `ImportOptions`."""
     files: FilePatterns = NO_FILES
     """Names of the files that `read` reads, for a download; no patterns for a format that is not downloaded."""
-    check_settings: Callable[[Path], object] | None = None
+    check_settings: Callable[[Path, ImportOptions], None] | None = None
     """Raise the errors of `read` that the settings of a model cause, from a folder that may lack the weights."""
 
 
@@ -60,7 +60,7 @@ PARTNERS: Mapping[str, Partner] = {
         write_huggingface,
         reads_languages=True,
         files=huggingface.FILES,
-        check_settings=huggingface.read_settings,
+        check_settings=huggingface.check_settings,
     ),
     "gguf": Partner("GGUF file of llama.cpp", gguf.recognizes, gguf.read, files=gguf.FILES),
     "argos": Partner(

@@ -127,18 +127,20 @@ class TensorTable:
         where: str,
         orders: Orders | None = None,
         allow_unused: Collection[str] = (),
+        integers: Collection[str] = (),
     ) -> tuple[dict[str, np.ndarray], TensorAccount]:
         """Convert foreign tensors to those of a network in float32, with the given names and shapes.
 
         `orders` are those of the vocabularies; without, rows keep their order. `allow_unused` names foreign tensors
-        that the user leaves out; `where` begins messages. Raises DataError if tensors are missing, left over without a
-        reason, or of another shape, and ConfigError if `allow_unused` names no tensor.
+        that the user leaves out, `integers` those that are not among `foreign`; `where` begins messages. Raises
+        DataError if tensors are missing, left over without a reason, or of another shape, and ConfigError if
+        `allow_unused` names no tensor.
         """
-        if unknown := set(allow_unused) - foreign.keys():
+        if unknown := set(allow_unused) - {*foreign, *integers}:
             raise ConfigError(f"{where}: has no tensor {_names(unknown)}, which --allow-unused names. Leave it out.")
         rows = list(_expand(self.pairs, shapes))
         used, filled, found = set[str](), dict[str, float](), dict[str, np.ndarray]()
-        _check_missing(rows, foreign, shapes, where=where)
+        _check_missing(rows, foreign, shapes, where=where, integers=integers)
         for row in rows:
             names = _present(row, foreign)
             if not names:
@@ -147,6 +149,7 @@ class TensorTable:
             used |= names
             found |= _read_row(row, foreign, shapes, orders or {}, where=where)
         left_over = self._account_left_over(foreign.keys() - used, allow_unused=allow_unused, where=where)
+        left_over |= dict.fromkeys(sorted(integers), "integers, which no part of the network reads")
         return found, TensorAccount(tuple(name for name in foreign if name in used), left_over, filled)
 
     def write(self, weights: Mapping[str, np.ndarray], *, orders: Orders | None = None) -> dict[str, np.ndarray]:
@@ -201,7 +204,9 @@ def _expand(pairs: Sequence[TensorPair], tensors: Collection[str]) -> Iterator[_
             )
 
 
-def _check_missing(rows: Sequence[_Row], foreign: Collection[str], shapes: Shapes, *, where: str) -> None:
+def _check_missing(
+    rows: Sequence[_Row], foreign: Collection[str], shapes: Shapes, *, where: str, integers: Collection[str]
+) -> None:
     """Raise DataError if the foreign file lacks tensors; the table has a row for each tensor of the network."""
     unnamed = shapes.keys() - {name for row in rows for name in row.network}
     assert not unnamed, f"the table of names lacks {sorted(unnamed)}"
@@ -211,6 +216,11 @@ def _check_missing(rows: Sequence[_Row], foreign: Collection[str], shapes: Shape
         if row.pair.default is None and not _present(row, foreign)
         for name in (set(row.foreign) - set(foreign) or row.foreign)
     ]
+    if quantized := [name for name in missing if name in integers]:
+        raise DataError(
+            f"{where}: {_names(quantized)} are integers, so that the weights are quantized. Import the model with "
+            "weights of floating-point numbers."
+        )
     if missing:
         raise DataError(
             f"{where}: {counted(len(missing), 'tensors')} of the model are missing ({_names(missing)}). Is the file "

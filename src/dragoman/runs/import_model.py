@@ -118,7 +118,7 @@ def import_model(
         output_dir: Folder of the new run; must not exist.
         format: Name of the format; by default it is recognized by the content of the files.
         source_language, target_language: Default languages of a multilingual model.
-        allow_unused: Tensors that may be left out; any other one without a place in the model is an error.
+        allow_unused: Tensors and settings that may be left out; any other one without a place in the model is an error.
 
     Raises:
         ConfigError: The model has a part that dragoman does not compute.

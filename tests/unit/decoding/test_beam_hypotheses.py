@@ -96,12 +96,16 @@ def test_exact_top_k_equals_a_stable_sort(count):
 
 
 @pytest.mark.parametrize(
-    ("length", "minimum", "allow_unk", "expected"),
-    [(0, 0, True, {0, 2}), (1, 2, True, {0, 2, 3}), (2, 2, True, {0, 2}), (0, 1, False, {0, 1, 2, 3})],
+    ("is_short", "options", "expected"),
+    [
+        (False, {}, {0, 2}),
+        (True, {}, {0, 2, 3}),
+        (True, {"allow_unk": False}, {0, 1, 2, 3}),
+        (False, {"suppress_tokens": (7, 5)}, {0, 2, 5, 7}),
+    ],
 )
-def test_suppressed_tokens(length, minimum, allow_unk, expected):
-    found = suppressed_tokens(length, min_length=minimum, allow_unk=allow_unk)
-    assert set(found) == expected
+def test_suppressed_tokens(is_short, options, expected):
+    assert set(suppressed_tokens(DecodingConfig(**options), is_short=is_short)) == expected
 
 
 def test_finished_candidates_do_not_continue():

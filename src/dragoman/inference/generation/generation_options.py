@@ -10,6 +10,7 @@ from dragoman.decoding.config import (
     DecodingConfig,
     EndTokens,
     SamplingConfig,
+    SuppressTokens,
     replace_options,
     require_config,
     require_end_tokens,
@@ -43,6 +44,7 @@ class SamplingOptions(TypedDict, total=False):
     allow_unk: bool | None
     seed: int | None
     end_tokens: EndTokens | None
+    suppress_tokens: SuppressTokens | None
 
 
 class GenerationOptions(SamplingOptions, total=False):
@@ -92,13 +94,18 @@ class OptionReader:
         limits = Limits(given.pop("max_new_tokens", MAX_NEW_TOKENS), stop, num_samples, given.pop("alternatives", 0))
         if given and isinstance(config, DecodingConfig):
             raise ConfigError(f"{next(iter(given))} has no effect on a search; remove it, or give a SamplingConfig")
-        config = self._with_end_tokens(replace_options(config, given))
+        config = self._with_model_tokens(replace_options(config, given))
         return config, self._check_limits(limits, config)
 
-    def _with_end_tokens(self, config: _G) -> _G:
-        """Return the configuration with the end tokens of the model. Raises ConfigError if the vocabulary lacks one."""
+    def _with_model_tokens(self, config: _G) -> _G:
+        """Return the configuration with the tokens that end outputs of the model, and those that no output has.
+
+        Raises ConfigError if the vocabulary lacks one.
+        """
         ends = tuple(dict.fromkeys((*config.end_tokens, *self.defaults.end_tokens)))
-        config = config if ends == config.end_tokens else config.model_copy(update={"end_tokens": ends})
+        never = tuple(dict.fromkeys((*config.suppress_tokens, *self.defaults.suppress_tokens)))
+        if (ends, never) != (config.end_tokens, config.suppress_tokens):
+            config = config.model_copy(update={"end_tokens": ends, "suppress_tokens": never})
         require_end_tokens(config, len(self.tokenizer))
         return config
 
@@ -134,6 +141,12 @@ class OptionReader:
         for name in ("max_length", "max_length_ratio", "max_length_offset"):
             if getattr(config, name) != DecodingConfig.model_fields[name].default:
                 raise ConfigError(f"{name} has no effect on a completion; set max_new_tokens instead")
+        for name in ("repetition_penalty", "no_repeat_ngram_size"):
+            if (value := getattr(self.defaults, name)) != SamplingConfig.model_fields[name].default:
+                raise ConfigError(
+                    f"{name} = {value}, which this model asks for, has no effect on a search. Sample instead (with "
+                    "temperature 0 for the most probable token)."
+                )
         if limits.max_new_tokens >= self.context:
             raise ConfigError(
                 f"max_new_tokens = {limits.max_new_tokens}: a search keeps its hypotheses in the context of "

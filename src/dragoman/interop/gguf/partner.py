@@ -4,6 +4,7 @@ llama.cpp rotates neighboring features, so that files of the architecture `llama
 another order than ours; those of `qwen2` have not.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from dragoman.decoding.config import SamplingConfig
 from dragoman.errors import ConfigError, DataError
 from dragoman.interop.chat_templates import convert_chat_template, special_tokens
 from dragoman.interop.gguf.gguf_file import MAGIC, GgufFile, read_header, read_tensors
+from dragoman.interop.gguf.metadata_keys import is_description, metadata_keys
 from dragoman.interop.gguf.tokenizer import build_tokenizer, read_tokens
 from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.huggingface.decoder_only import reference_logits, with_output_bias
@@ -60,7 +62,12 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
             f"{source}: general.architecture = {family!r:.60} is not supported, but {', '.join(ARCHITECTURES)} are. "
             "Import another model."
         )
-    settings, tokens = ForeignConfig(header.metadata, path=source), read_tokens(header)
+    network_keys = {key: value for key, value in header.metadata.items() if not is_description(key)}
+    settings = ForeignConfig(network_keys, path=source, table=metadata_keys(family), allow_unused=options.allow_unused)
+    options = replace(
+        options, allow_unused=tuple(name for name in options.allow_unused if name not in settings.left_out)
+    )
+    tokens = read_tokens(header, settings)
     tokens.check_rows(header, _rows(header))
     order = VocabularyOrder(len(tokens.texts), tokens.pad, tokens.unk, tokens.bos, tokens.eos, ends=tokens.ends)
     network = with_output_bias(_read_network(family, settings, header), order)
@@ -83,7 +90,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         origin=Origin(
             format=FORMAT,
             family=family,
-            license=settings.get("general.license", str, "") or None,
+            license=_license(header),
             orders={"source": order, "target": order},
             files=(source,),
         ),
@@ -94,6 +101,11 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
         notes=template.notes,
         reference=reference_logits(source.parent, order, needs=("accelerate", "gguf"), gguf_file=source.name),
     )
+
+
+def _license(header: GgufFile) -> str | None:
+    name = header.metadata.get("general.license")
+    return name if isinstance(name, str) and name else None
 
 
 def _rows(header: GgufFile) -> int:
@@ -112,13 +124,12 @@ def _read_network(family: str, settings: ForeignConfig, header: GgufFile) -> Dec
     heads, d_model = size("attention.head_count"), size("embedding_length")
     head_size = size("attention.key_length", d_model // heads)
     for key in ("rope.dimension_count", "attention.value_length"):
-        settings.require(f"{family}.{key}", head_size)
-    settings.require(f"{family}.expert_count", 0)
-    settings.ignore(f"{family}.vocab_size", f"{family}.context_length")
+        if (value := size(key, head_size)) != head_size:
+            raise settings.error(f"{family}.{key}", value, f"{head_size}, the size of a head,")
     positions = RotaryConfig(
         base=settings.number(f"{family}.rope.freq_base", 10000.0), scaling=_scaling(family, settings)
     )
-    network = DecoderOnlyConfig(
+    return DecoderOnlyConfig(
         d_model=d_model,
         num_heads=heads,
         num_kv_heads=size("attention.head_count_kv", heads),
@@ -137,16 +148,16 @@ def _read_network(family: str, settings: ForeignConfig, header: GgufFile) -> Dec
         tie_embeddings=_HEAD not in header.tensors,
         dropout=DropoutConfig(embedding=0.0, residual=0.0),
     )
-    others = [key for key in settings.tree if not key.startswith(f"{family}.")]
-    settings.finish(also=others)
-    return network
 
 
 def _scaling(family: str, settings: ForeignConfig) -> LinearScalingConfig | None:
-    settings.require(f"{family}.rope.scaling.type", "none", "linear")
-    factor = settings.number(f"{family}.rope.scaling.factor", 1.0)
-    is_scaled = settings.tree.get(f"{family}.rope.scaling.type") == "linear" and factor != 1
-    return LinearScalingConfig(factor=factor) if is_scaled else None
+    """Return the scaling of the positions, which is linear unless the file says otherwise, as in llama.cpp."""
+    key = f"{family}.rope.scaling.type"
+    if (kind := settings.get(key, str, "linear")) not in ("none", "linear"):
+        raise settings.error(key, kind, "none or linear")
+    older = settings.number(f"{family}.rope.scale_linear", 0.0)
+    factor = settings.number(f"{family}.rope.scaling.factor", older)
+    return None if kind == "none" or factor in (0, 1) else LinearScalingConfig(factor=factor)
 
 
 def _tensor_table(family: str, network: DecoderOnlyConfig) -> TensorTable:

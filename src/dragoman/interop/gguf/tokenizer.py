@@ -8,6 +8,7 @@ from typing import Any, Final, final
 from dragoman.data.tokenizers import ImportedTokenizer, tokenizer_from_json
 from dragoman.errors import ConfigError, shorten
 from dragoman.interop.gguf.gguf_file import GGUF_FILES, GgufFile
+from dragoman.interop.huggingface.foreign_config import ForeignConfig
 
 CONTROL, USER_DEFINED = 3, 4
 """Types of tokens that are found in texts before words are split: special symbols, and words of the user."""
@@ -29,6 +30,8 @@ PRE_TOKENIZERS: Final[Mapping[str, tuple[dict[str, Any], ...]]] = {
     "qwen2": (_split(_LLAMA3.replace("{1,3}", "")), {**_BYTES, "use_regex": False}),
 }
 """Ways to split words by their names in `tokenizer.ggml.pre`."""
+_LLAMA3_KINDS: Final = ("llama-bpe",)
+"""Names for which llama.cpp puts the begin symbol before a text, and reads a word of the vocabulary without merges."""
 
 
 @final
@@ -56,11 +59,12 @@ class GgufTokens:
             raise GGUF_FILES.damaged(header.path, f"{len(self.texts):,} tokens and {rows:,} embeddings")
 
 
-def read_tokens(header: GgufFile) -> GgufTokens:
+def read_tokens(header: GgufFile, settings: ForeignConfig) -> GgufTokens:
     """Return the vocabulary. Raises DataError if it is damaged, ConfigError if it is of another kind."""
 
     def get(name: str, kind: type, default: Any) -> Any:
-        value = header.metadata.get(f"tokenizer.{name}", default)
+        value = settings.value(f"tokenizer.{name}")
+        value = default if value is None else value
         if value is not None and type(value) is not kind:
             raise GGUF_FILES.damaged(header.path, f"tokenizer.{name} is {shorten(value)}")
         return value
@@ -80,7 +84,7 @@ def read_tokens(header: GgufFile) -> GgufTokens:
     if eos is None:
         raise GGUF_FILES.damaged(header.path, "tokenizer.ggml.eos_token_id is missing")
     ends = () if turn in (None, eos) else (turn,)
-    has_bos, template = get("ggml.add_bos_token", bool, False), get("chat_template", str, None)
+    has_bos, template = get("ggml.add_bos_token", bool, pre in _LLAMA3_KINDS), get("chat_template", str, None)
     # Byte-level BPE spells every text, so that no symbol has the role of UNK.
     return GgufTokens(texts, kinds, merges, pre, eos, ends, bos, pad, None, has_bos, template)
 
@@ -101,6 +105,7 @@ def build_tokenizer(tokens: GgufTokens, order: Iterable[int]) -> ImportedTokeniz
         "decoder": {**_BYTES, "use_regex": True},
         "model": {
             "type": "BPE",
+            "ignore_merges": tokens.pre_tokenizer in _LLAMA3_KINDS,
             "vocab": {text: index for index, text in enumerate(tokens.texts)},
             "merges": [one.split(" ", 1) for one in tokens.merges],
         },

@@ -33,6 +33,8 @@ class ForeignWeights:
     tensors: Tensors
     dtype: str
     files: tuple[Path, ...]
+    integers: frozenset[str]
+    """Names of tensors of integers, which are buffers such as position ids, or quantized weights."""
 
 
 def find_weights(folder: Path) -> Path:
@@ -45,22 +47,23 @@ def find_weights(folder: Path) -> Path:
 
 
 def read_weights(folder: Path) -> ForeignWeights:
-    """Read all floating-point tensors of a model; integers, which are buffers such as position ids, are left out.
+    """Read all floating-point tensors of a model, and the names of its tensors of integers.
 
     Raises DataError if a file is missing, damaged or contains other objects than tensors.
     """
     path = find_weights(folder)
     parts = _shards(path) if path.suffix == ".json" else {path: None}
-    tensors, formats = Tensors(), set[str]()
+    tensors, formats, integers = Tensors(), set[str](), set[str]()
     for part, names in parts.items():
         found, kinds = _read_safetensors(part) if part.suffix == ".safetensors" else _read_pickle(part)
         if names is not None and names != found.keys():
             name = min(names ^ found.keys())
             raise DataError(f"{part}: differs from the index {path.name} in {shorten(name)}; {REMEDY}.")
         tensors |= {name: array for name, array in found.items() if array is not None}
+        integers |= {name for name, array in found.items() if array is None}
         formats |= kinds
     dtype = formats.pop() if len(formats) == 1 else "float32"
-    return ForeignWeights(tensors, dtype, tuple(parts))
+    return ForeignWeights(tensors, dtype, tuple(parts), frozenset(integers))
 
 
 def _shards(index: Path) -> dict[Path, set[str] | None]:

@@ -11,12 +11,14 @@ import numpy as np
 import torch
 
 from dragoman.data.tokenizers import ImportedTokenizerConfig, Tokenizer
+from dragoman.decoding.config import SamplingConfig
+from dragoman.errors import ConfigError
 from dragoman.interop.chat_templates import convert_chat_template
 from dragoman.interop.huggingface.checkpoint_files import read_weights
 from dragoman.interop.huggingface.foreign_config import ForeignConfig
-from dragoman.interop.huggingface.sampling_settings import SAMPLING_KEYS, read_sampling, read_symbols
+from dragoman.interop.huggingface.sampling_settings import DecoderSymbols, read_sampling, read_symbols
 from dragoman.interop.huggingface.seq2seq import FORMAT, check_ids, read_documents
-from dragoman.interop.huggingface.tokenizer_files import read_tokenizer
+from dragoman.interop.huggingface.tokenizer_files import SETTINGS_FILE, read_tokenizer
 from dragoman.interop.imported_model import (
     ImportedModel,
     ImportOptions,
@@ -41,27 +43,44 @@ class DecoderFamily:
     tensor_table: Callable[[str, DecoderOnlyConfig], TensorTable]
     rename: Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]] = dict
     """Give the tensors of files in another layout the names of the table."""
+    positions_key: str = "max_position_embeddings"
+    """Key of the context."""
+    default_positions: int = 2048
+    """Context where no file names one."""
+
+    def context(self, config: ForeignConfig) -> int:
+        """Return the most tokens that the model attends to."""
+        return config.size(self.positions_key, self.default_positions)
 
 
-def read_decoder(family: DecoderFamily, config: ForeignConfig, options: ImportOptions) -> ImportedModel:
-    """Read a model. Raises DataError for damaged files and for keys and tensors without counterpart."""
+def read_decoder(
+    family: DecoderFamily, config: ForeignConfig, settings: ForeignConfig, options: ImportOptions
+) -> ImportedModel:
+    """Read a model; `settings` are those of `generate`.
+
+    Raises DataError for damaged files and for values and tensors without counterpart.
+    """
     folder = config.path.parent
     weights, tokenizer = read_weights(folder), read_tokenizer(folder)
+    if tokenizer.settings.get("add_eos_token") is True:
+        raise ConfigError(
+            f"{folder / SETTINGS_FILE}: add_eos_token = true is not supported: prompts would end with the end symbol. "
+            "Set it to false."
+        )
     tensors = family.rename(weights.tensors)
-    symbols = read_symbols(config, tokenizer)
+    symbols = read_symbols(settings, tokenizer)
     size = config.size("vocab_size")
     check_ids(config, tokenizer.source, size)
     order = VocabularyOrder(size, symbols.pad, tokenizer.unknown(), symbols.bos, symbols.eos, ends=symbols.ends)
     network = with_output_bias(family.read_network(family.name, config, tensors), order)
-    length = config.size("max_position_embeddings", config.size("n_positions", 1024))
-    generation, notes = read_sampling(config)
-    config.finish(also=SAMPLING_KEYS)
+    generation, notes = read_sampling(settings)
     found, account = family.tensor_table(family.name, network).read(
         tensors,
         network_shapes(network, source_vocabulary=len(order), target_vocabulary=len(order)),
         where=str(folder),
         orders={"target": order},
         allow_unused=options.allow_unused,
+        integers=weights.integers,
     )
     side = tokenizer.source.build(order.foreign_ids.tolist())
     template = convert_chat_template(tokenizer.chat_template, tokenizer.special, has_bos=tokenizer.has_bos)
@@ -80,12 +99,18 @@ def read_decoder(family: DecoderFamily, config: ForeignConfig, options: ImportOp
             number_formats=dict.fromkeys(tensors, weights.dtype) if weights.dtype != "float32" else {},
         ),
         tensors=account,
-        max_length=length,
-        generation=generation.model_copy(update={"end_tokens": tuple(order.our_ids[[*symbols.ends]].tolist())}),
+        max_length=family.context(config),
+        generation=with_symbols(generation, symbols, order),
         chat_template=template.settings,
         notes=(*notes, *template.notes),
         reference=reference_logits(folder, order),
     )
+
+
+def with_symbols(generation: SamplingConfig, symbols: DecoderSymbols, order: VocabularyOrder) -> SamplingConfig:
+    """Return the sampling with further end symbols, and with the symbols that no output has."""
+    ends, never = (order.our_ids[sorted(ids)].tolist() for ids in (symbols.ends, symbols.never))
+    return generation.model_copy(update={"end_tokens": tuple(ends), "suppress_tokens": tuple(never)})
 
 
 def with_output_bias(network: DecoderOnlyConfig, order: VocabularyOrder) -> DecoderOnlyConfig:
@@ -99,10 +124,11 @@ def with_output_bias(network: DecoderOnlyConfig, order: VocabularyOrder) -> Deco
 def is_untied(
     config: ForeignConfig, tensors: Mapping[str, np.ndarray], embedding: str, head: str, *, tied_by_default: bool
 ) -> bool:
-    """Return whether the output projection has weights of its own."""
-    if config.flag("tie_word_embeddings", tied_by_default):
-        return False
-    return not (head in tensors and embedding in tensors and np.array_equal(tensors[head], tensors[embedding]))
+    """Return whether the output projection has weights of its own; those of the file decide, as in transformers."""
+    is_tied = config.flag("tie_word_embeddings", tied_by_default)
+    if head in tensors and embedding in tensors:
+        return not np.array_equal(tensors[head], tensors[embedding])
+    return not is_tied
 
 
 def reference_logits(

@@ -51,7 +51,7 @@ def read_head(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarr
     if not all(name in tensors for name in names):
         return None
     count = tensors[names[1]].shape[0]
-    kind = config.tree.get("problem_type")
+    kind = config.value("problem_type")
     if kind not in (None, "single_label_classification") or count < 2:
         what = f"problem_type = {shorten(kind)}" if kind else "one label, of a regression or of choices"
         raise ConfigError(f"{config.path}: has {what}; dragoman computes one of several labels per text.")
@@ -62,7 +62,7 @@ def read_head(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarr
 
 def _read_labels(config: ForeignConfig, count: int) -> tuple[str, ...]:
     """Return the names of the labels by their ids, which are `LABEL_0` and so on where the configuration names none."""
-    given = config.tree.get("id2label")
+    given = config.value("id2label")
     if given is None:
         return tuple(f"LABEL_{index}" for index in range(count))
     names = [given.get(str(index)) for index in range(count)] if isinstance(given, Mapping) else []

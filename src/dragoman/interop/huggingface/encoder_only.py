@@ -71,7 +71,6 @@ def read_encoder(family: EncoderFamily, config: ForeignConfig, options: ImportOp
     is_bare = head is None and not network.mlm_transform
     tensors = _todays_names(weights.tensors, prefix=f"{family.name}." if is_bare else "")
     order = _order(family, config, tokenizer)
-    config.finish()
     sizes: dict[str, Any] = {"source_vocabulary": len(order), "target_vocabulary": len(order)}
     if head is not None:
         sizes |= {"head": head.config, "num_labels": len(head.labels)}
@@ -81,6 +80,7 @@ def read_encoder(family: EncoderFamily, config: ForeignConfig, options: ImportOp
         where=str(folder),
         orders={"target": order},
         allow_unused=options.allow_unused,
+        integers=weights.integers,
     )
     side = tokenizer.source.build(order.foreign_ids[:-1].tolist())  # the mask symbol follows the tokens
     assert isinstance(network.positions, LearnedConfig), "the families have learned positions"

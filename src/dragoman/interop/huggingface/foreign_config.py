@@ -1,31 +1,18 @@
-"""Configuration files of Hugging Face models: every key is read, known to be irrelevant, or refused."""
+"""Configuration files of Hugging Face models: every key is read, known to have no effect, or refused."""
 
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-from dragoman.errors import DataError, nearest, shorten
+from dragoman.errors import DataError, shorten
+from dragoman.interop.key_table import LEAVE_OUT, Computed, KeyTable, check_keys, without_aliases
 from dragoman.untrusted_files import MEBIBYTE, FileKind, parse_json
 
 CONFIG_FILE = "config.json"
 GENERATION_FILE = "generation_config.json"
 JSON_FILES = FileKind(4 * MEBIBYTE, "download it again", error=DataError)
 """Small JSON files of a model; a configuration with 1,000 languages takes 100 KB."""
-
-IRRELEVANT_KEYS = frozenset(
-    [
-        *("_name_or_path", "_commit_hash", "name_or_path", "architectures", "transformers_version", "model_type"),
-        *("torch_dtype", "dtype", "use_bfloat16", "torchscript", "use_cache", "return_dict", "output_attentions"),
-        *("output_hidden_states", "output_past", "attn_implementation", "_attn_implementation_autoset"),
-        *("gradient_checkpointing", "chunk_size_feed_forward", "tf_legacy_loss", "use_return_dict"),
-        *("id2label", "label2id", "num_labels", "_num_labels", "problem_type", "finetuning_task", "tokenizer_class"),
-        *("initializer_range", "initializer_factor", "init_std", "encoder_layerdrop", "decoder_layerdrop"),
-        *("classifier_dropout", "classif_dropout", "num_hidden_layers", "max_source_positions"),
-        *("is_encoder_decoder", "n_positions", "save_step", "sep_token_id"),
-    ]
-)
-"""Keys that change no output: names, training and loading only, or a repetition of other keys."""
 
 _UNLIMITED = re.compile(rb'("model_max_length"\s*:\s*)1[0-9]{30}(?![0-9])')
 _T = TypeVar("_T")
@@ -36,12 +23,34 @@ MAX_SIZE = 2**24
 
 @final
 class ForeignConfig:
-    """Settings of another library, with a record of the keys that were read."""
+    """Settings of another library, whose keys a table lists."""
 
-    def __init__(self, tree: Mapping[str, Any], *, path: Path) -> None:
-        self.tree = tree
+    def __init__(
+        self,
+        tree: Mapping[str, Any],
+        *,
+        path: Path,
+        table: KeyTable,
+        allow_unused: Collection[str] = (),
+        group: str = "",
+    ) -> None:
+        """Raise ConfigError for a key that the table does not list, or with a value that it does not accept.
+
+        Keys of `allow_unused` are left out. `group` is the key of the file whose value the settings are.
+        """
+        self.where = f"{path}: {group}." if group else f"{path}: "
+        """Beginning of messages about a key."""
+        check_keys(tree, table, where=self.where, allow_unused=allow_unused)
+        kept = {key: value for key, value in tree.items() if key not in allow_unused}
+        self.tree = without_aliases(kept, table)
+        self.left_out = {key: tree[key] for key in allow_unused if key in tree}
+        """Keys that the user leaves out, with their values."""
+        self.borrowed: frozenset[str] = frozenset()
+        """Keys that this file lacks, and another one has."""
         self.path = path
-        self._read: set[str] = set()
+        self.read_keys: set[str] = set()
+        """Keys that were read."""
+        self._table = table
 
     def __contains__(self, key: str) -> bool:
         return self.tree.get(key) is not None
@@ -57,60 +66,50 @@ class ForeignConfig:
         """Return a number. Raises DataError as `get` does."""
         return float(self.get(key, (int, float), default))
 
+    def positive(self, key: str, default: float) -> float:
+        """Return a number above 0. Raises DataError as `get` does, and for another number."""
+        value = self.number(key, default)
+        if not value > 0:
+            raise self.error(key, value, "a number above 0")
+        return value
+
+    def rate(self, key: str, default: float) -> float:
+        """Return a rate of dropout. Raises DataError as `get` does, and for a number that is none."""
+        value = self.number(key, default)
+        if not 0 <= value < 1:
+            raise self.error(key, value, "a number from 0 to below 1")
+        return value
+
     def flag(self, key: str, default: bool = _MISSING) -> bool:
         """Return a truth value. Raises DataError as `get` does."""
         return self.get(key, bool, default)
 
     def get(self, key: str, kind: type[_T] | tuple[type[_T], ...], default: _T = _MISSING) -> _T:
-        """Return the value of a key, or the default where it is missing or null.
+        """Return the value of a key that the table lists as computed, or the default if it is missing or null.
 
         Raises DataError if it is missing without a default, or of another type.
         """
-        self._read.add(key)
-        value = self.tree.get(key)
+        value = self.value(key)
         if value is None:
             if default is _MISSING:
-                raise DataError(f"{self.path}: lacks {key}; download the file again.")
+                raise DataError(f"{self.where}{key} is missing; download the file again.")
             return default
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise self.error(key, value, " or ".join(one.__name__ for one in kinds))
         return value
 
-    def require(self, key: str, *allowed: Any) -> None:
-        """Accept a key that is missing, null or of an allowed value. Raises DataError for other values."""
-        self._read.add(key)
-        value = self.tree.get(key)
-        if value is not None and not any(type(value) is type(one) and value == one for one in allowed):
-            raise self.error(key, value, " or ".join(map(repr, allowed)))
-
-    def ignore(self, *keys: str) -> None:
-        """Accept keys of any value."""
-        self._read.update(keys)
-
-    def finish(self, *, also: Collection[str] = ()) -> None:
-        """Raise DataError if a key was not read and is neither irrelevant nor one of `also`."""
-        for key, value in self.tree.items():
-            if key in self._read or key in IRRELEVANT_KEYS or key in also or value is None:
-                continue
-            near = nearest(key, self._read)
-            hint = f"; do you mean {near[0]}" if near else ""
-            raise DataError(
-                f"{self.path}: {shorten(key)} = {shorten(value)} is unknown, and may change outputs{hint}. Remove the "
-                "key if it has no effect."
-            )
+    def value(self, key: str) -> Any:
+        """Return the value of a key that the table lists as computed, of any type; None if it is missing."""
+        assert isinstance(self._table.get(key), Computed), f"the table lists {key} as computed"
+        self.read_keys.add(key)
+        return self.tree.get(key)
 
     def error(self, key: str, value: Any, expected: str) -> DataError:
         """Return the error for the value of a key."""
         return DataError(
-            f"{self.path}: {key} = {shorten(value)} is not supported, but {expected} is. Import another model."
+            f"{self.where}{key} = {shorten(value)} is not supported, but {expected} is. {LEAVE_OUT} {key}."
         )
-
-
-def read_config(folder: Path) -> ForeignConfig:
-    """Read `config.json`. Raises DataError if it is missing or damaged."""
-    path = folder / CONFIG_FILE
-    return ForeignConfig(JSON_FILES.read_json_object(path), path=path)
 
 
 def read_optional_json(path: Path) -> dict[str, Any]:

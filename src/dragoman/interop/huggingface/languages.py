@@ -16,7 +16,8 @@ An mBART-25 model translates into one language, whose symbol is the start symbol
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from dragoman.data.tokenizers import BOS, EOS, Language, Prefixes
@@ -37,28 +38,46 @@ Orders = Mapping[str, VocabularyOrder]
 
 def read_prefixes(
     config: ForeignConfig, symbols: Symbols, tokenizer: ForeignTokenizer, orders: Orders, options: ImportOptions
-) -> Prefixes:
-    """Return the symbols and words around texts.
+) -> tuple[Prefixes, list[str]]:
+    """Return the symbols and words around texts, and a note on a symbol that is not used.
 
     Raises ConfigError if an option names a language that the model lacks.
     """
+    prefixes = _family_prefixes(config, tokenizer, orders)
+    prefixes, notes = _with_forced(prefixes, [int(orders["target"].our_ids[index]) for index in symbols.first])
+    return with_default_languages(prefixes, options), notes
+
+
+def _family_prefixes(config: ForeignConfig, tokenizer: ForeignTokenizer, orders: Orders) -> Prefixes:
+    """Return the symbols and words of a family."""
     family = str(config.tree.get("model_type"))
-    prefixes = Prefixes()
     match family:
         case "marian":
             tags = find_tags(tokenizer.source.ids, MARIAN_TAG, orders["source"])
-            prefixes = Prefixes(source=("target_language",) if tags else (), languages=tags)
+            return Prefixes(source=("target_language",) if tags else (), languages=tags)
         case "bart":
             begin = tokenizer.symbol("bos_token", tokenizer.source, "<s>")
-            source = () if begin is None else (int(orders["source"].our_ids[begin]),)
-            target = tuple(int(orders["target"].our_ids[index]) for index in symbols.first)
-            prefixes = Prefixes(source=source, target=target)
+            return Prefixes(source=() if begin is None else (int(orders["source"].our_ids[begin]),))
         case "m2m_100" | "mbart":
             if languages := find_pair_tags(tokenizer.source.ids, orders["source"]):
-                prefixes = _tagged_prefixes(family, tokenizer, languages)
+                return _tagged_prefixes(family, tokenizer, languages)
         case "t5":
-            prefixes = _t5_prefixes(config, tokenizer)
-    return with_default_languages(prefixes, options)
+            return _t5_prefixes(config, tokenizer)
+    return Prefixes()
+
+
+def _with_forced(prefixes: Prefixes, forced: Sequence[int]) -> tuple[Prefixes, list[str]]:
+    """Return the prefixes with the symbols that outputs begin with.
+
+    Where outputs begin with the target language, the symbol is the default language, or a note says that it is none.
+    """
+    if not forced:
+        return prefixes, []
+    if "target_language" not in prefixes.target:
+        return replace(prefixes, target=tuple(forced)), []
+    code = next((code for code, language in prefixes.languages.items() if language.tag == forced[0]), None)
+    note = "forced_bos_token_id names no language and is not used; outputs begin with the target language"
+    return replace(prefixes, target_language=code), [] if code else [note]
 
 
 def _tagged_prefixes(family: str, tokenizer: ForeignTokenizer, languages: Mapping[str, Language]) -> Prefixes:
@@ -68,7 +87,7 @@ def _tagged_prefixes(family: str, tokenizer: ForeignTokenizer, languages: Mappin
         target = next((code for code, language in languages.items() if language.tag == BOS), None)
         directions = () if target is None else tuple((code, target) for code in languages)
         return Prefixes(source_end=_LAST, languages=languages, directions=directions, target_language=target)
-    if tokenizer.settings.get("legacy_behaviour") is True:
+    if str(name).startswith("Nllb") and tokenizer.settings.get("legacy_behaviour") is True:
         return Prefixes(source_end=_LAST, target=("target_language",), languages=languages)
     return Prefixes(**_BOTH, languages=languages)
 
@@ -92,7 +111,7 @@ def _t5_prefixes(config: ForeignConfig, tokenizer: ForeignTokenizer) -> Prefixes
 
 def _t5_directions(config: ForeignConfig) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     """Yield the codes and names of the languages of each translation in `task_specific_params`."""
-    tasks = config.tree.get("task_specific_params")
+    tasks = config.value("task_specific_params")
     for name, settings in tasks.items() if isinstance(tasks, Mapping) else ():
         words = settings.get("prefix") if isinstance(settings, Mapping) else None
         codes = re.fullmatch("translation_([a-z]{2,3})_to_([a-z]{2,3})", name)

@@ -1,23 +1,26 @@
 """The format of Hugging Face: recognition, and the family that reads a model."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
-from dragoman.errors import ConfigError, DataError, nearest, shorten
+from dragoman.errors import ConfigError, DataError, shorten
 from dragoman.interop.hub.file_patterns import FilePatterns
-from dragoman.interop.huggingface.decoder_only import read_decoder
-from dragoman.interop.huggingface.encoder_only import read_encoder
+from dragoman.interop.huggingface.decoder_only import DecoderFamily, read_decoder
+from dragoman.interop.huggingface.encoder_only import EncoderFamily, read_encoder
 from dragoman.interop.huggingface.families import bart, bert, gpt2, llama, t5
 from dragoman.interop.huggingface.foreign_config import (
     CONFIG_FILE,
     GENERATION_FILE,
     JSON_FILES,
     ForeignConfig,
-    read_config,
 )
-from dragoman.interop.huggingface.seq2seq import read_seq2seq
+from dragoman.interop.huggingface.generation_keys import SAMPLING_KEYS, SEARCH_KEYS
+from dragoman.interop.huggingface.generation_settings import open_generation, read_generation
+from dragoman.interop.huggingface.model_keys import MODEL_KEYS
+from dragoman.interop.huggingface.sampling_settings import read_sampling
+from dragoman.interop.huggingface.seq2seq import Seq2SeqFamily, read_seq2seq
 from dragoman.interop.imported_model import ImportedModel, ImportOptions
 
 FILES: Final = FilePatterns(
@@ -35,14 +38,10 @@ FILES: Final = FilePatterns(
         *("modules.json", "sentence_bert_config.json", "*_Pooling/config.json"),
     ),
 )
-Reader = Callable[[ForeignConfig, ImportOptions], ImportedModel]
-
-READERS: Final[Mapping[str, Reader]] = {
-    **{family.name: partial(read_seq2seq, family) for family in (*bart.FAMILIES, *t5.FAMILIES)},
-    **{family.name: partial(read_decoder, family) for family in (*gpt2.FAMILIES, *llama.FAMILIES)},
-    **{family.name: partial(read_encoder, family) for family in bert.FAMILIES},
-}
-"""Function that reads a model by the `model_type` of its configuration."""
+Family = Seq2SeqFamily | DecoderFamily | EncoderFamily
+_ALL: Final[list[Family]] = [*bart.FAMILIES, *t5.FAMILIES, *gpt2.FAMILIES, *llama.FAMILIES, *bert.FAMILIES]
+FAMILIES: Final[Mapping[str, Family]] = {family.name: family for family in _ALL}
+"""Family by the `model_type` of its configuration."""
 
 
 def recognizes(source: Path) -> bool:
@@ -57,17 +56,60 @@ def recognizes(source: Path) -> bool:
 
 
 def read(source: Path, options: ImportOptions) -> ImportedModel:
-    """Read a model. Raises DataError for damaged files, and ConfigError for families that dragoman cannot compute."""
-    config = read_settings(source)
-    return READERS[config.get("model_type", str)](config, options)
+    """Read a model. Raises DataError for damaged files, and ConfigError for what dragoman cannot compute."""
+    settings = read_settings(source, options)
+    config, generation = settings.config, settings.generation
+    left_out = config.left_out | generation.left_out
+    options = replace(options, allow_unused=tuple(name for name in options.allow_unused if name not in left_out))
+    match settings.family:
+        case Seq2SeqFamily() as family:
+            model = read_seq2seq(family, config, generation, options)
+        case DecoderFamily() as family:
+            model = read_decoder(family, config, generation, options)
+        case EncoderFamily() as family:
+            model = read_encoder(family, config, options)
+        case _:
+            assert_never(settings.family)
+    notes = [f"{key} = {shorten(value)} is left out, as --allow-unused says" for key, value in left_out.items()]
+    return replace(model, notes=(*model.notes, *notes))
 
 
-def read_settings(source: Path) -> ForeignConfig:
-    """Read the settings of a model. Raises DataError and ConfigError as `read` does for an unknown family."""
-    config = read_config(source)
-    name = config.get("model_type", str)
-    if name not in READERS:
-        near = nearest(name, READERS)
-        remedy = f"Did you mean {near[0]}?" if near else f"dragoman reads {', '.join(READERS)}."
-        raise ConfigError(f"{config.path}: model_type = {shorten(name)} is not supported. {remedy}")
-    return config
+@dataclass(frozen=True)
+class Settings:
+    """Settings in the JSON files of a model."""
+
+    family: Family
+    config: ForeignConfig
+    generation: ForeignConfig
+    """Settings of `generate`."""
+
+
+def read_settings(source: Path, options: ImportOptions) -> Settings:
+    """Read the settings of a model, without its weights.
+
+    Raises DataError for damaged files, and ConfigError for a family, a key or a value that dragoman does not know.
+    """
+    path = source / CONFIG_FILE
+    tree = JSON_FILES.read_json_object(path)
+    name = str(tree.get("model_type"))
+    if name not in FAMILIES:
+        raise ConfigError(
+            f"{path}: model_type = {shorten(name)} is not supported. dragoman reads {', '.join(FAMILIES)}."
+        )
+    config = ForeignConfig(tree, path=path, table=MODEL_KEYS[name], allow_unused=options.allow_unused)
+    table = SAMPLING_KEYS if isinstance(FAMILIES[name], DecoderFamily) else SEARCH_KEYS
+    if isinstance(FAMILIES[name], EncoderFamily):
+        return Settings(FAMILIES[name], config, ForeignConfig({}, path=path, table={}))
+    generation = open_generation(config, table, allow_unused=options.allow_unused)
+    return Settings(FAMILIES[name], config, generation)
+
+
+def check_settings(source: Path, options: ImportOptions) -> None:
+    """Raise the errors of `read` that the settings cause, from a folder that may lack the weights."""
+    settings = read_settings(source, options)
+    settings.family.read_network(settings.family.name, settings.config, {})
+    match settings.family:
+        case Seq2SeqFamily() as family:
+            read_generation(settings.generation, default_start=family.default_start)
+        case DecoderFamily():
+            read_sampling(settings.generation)

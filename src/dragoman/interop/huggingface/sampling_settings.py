@@ -1,20 +1,21 @@
 """Special symbols and sampling of decoder-only models of transformers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from dragoman.decoding.config import SamplingConfig
 from dragoman.errors import DataError, shorten
-from dragoman.interop.huggingface.foreign_config import GENERATION_FILE, ForeignConfig, read_optional_json
-from dragoman.interop.huggingface.generation_settings import GENERATION_KEYS
+from dragoman.interop.huggingface.foreign_config import ForeignConfig
+from dragoman.interop.huggingface.generation_settings import choose_end, end_notes, read_forbidden, read_ids
 from dragoman.interop.huggingface.tokenizer_files import ForeignTokenizer
 
-SAMPLING_KEYS = GENERATION_KEYS | {"task_specific_params", "prefix"}
-"""Keys of generation that older files keep in `config.json`."""
 _DEFAULT_TOP_K: Final = 50
 """`top_k` of a sampling `generate` where no file says one."""
-_FILTERS = ("temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "no_repeat_ngram_size")
+_PENALTIES: Final = ("repetition_penalty", "no_repeat_ngram_size")
+_FILTERS: Final = ("temperature", "top_k", "top_p", "min_p", "typical_p", *_PENALTIES)
 
 
 @dataclass(frozen=True)
@@ -26,58 +27,67 @@ class DecoderSymbols:
     eos: int
     ends: tuple[int, ...] = ()
     """Further symbols that end an output."""
+    never: frozenset[int] = frozenset()
+    """Symbols that no output has."""
 
 
-def read_symbols(config: ForeignConfig, tokenizer: ForeignTokenizer) -> DecoderSymbols:
-    """Return the special symbols. Of several end symbols, that of the tokenizer comes first, which ends a chat's turn.
+def read_symbols(settings: ForeignConfig, tokenizer: ForeignTokenizer) -> DecoderSymbols:
+    """Return the special symbols.
 
-    Raises DataError if there is no end symbol.
+    The begin symbol is that of the tokenizer if it puts one before texts. Of several end symbols, that of the tokenizer
+    comes first, which ends a chat's turn. Raises DataError if there is no end symbol.
     """
-    generation = read_optional_json(config.path.parent / GENERATION_FILE)
-
-    def ids(key: str) -> list[int]:
-        value = generation.get(key) if generation.get(key) is not None else config.tree.get(key)
-        found = value if isinstance(value, list) else [] if value is None else [value]
-        if any(type(one) is not int for one in found):
-            raise config.error(key, value, "an id, or ids,")
-        return found
-
-    pads, starts, ends = map(ids, ("pad_token_id", "bos_token_id", "eos_token_id"))
+    pads, starts, ends = (read_ids(settings, key) for key in ("pad_token_id", "bos_token_id", "eos_token_id"))
     named = tokenizer.source.ids.get(tokenizer.special.get("eos_token", ""))
     if not ends:
         if named is None:
-            raise DataError(f"{config.path}: lacks eos_token_id, without which no output ends. Add the key.")
+            raise DataError(f"{settings.where}lacks eos_token_id, without which no output ends. Add the key.")
         ends = [named]
-    eos = named if named in ends else ends[0]
-    others = tuple(one for one in dict.fromkeys(ends) if one != eos)
-    return DecoderSymbols(next(iter(pads), None), next(iter(starts), None), eos, others)
+    eos, others = choose_end(ends, named)
+    bos = tokenizer.begin if tokenizer.has_bos else next(iter(starts), None)
+    return DecoderSymbols(next(iter(pads), None), bos, eos, others, read_forbidden(settings))
 
 
-def read_sampling(config: ForeignConfig) -> tuple[SamplingConfig, list[str]]:
-    """Return the sampling of `generation_config.json`, and notes on settings without counterpart."""
-    tree = read_optional_json(config.path.parent / GENERATION_FILE)
-    chosen: dict[str, Any] = {}
-    if tree.get("do_sample") is not True:
-        chosen["temperature"] = 0.0
-        names: tuple[str, ...] = ("repetition_penalty", "no_repeat_ngram_size")
-    else:
+def read_sampling(settings: ForeignConfig) -> tuple[SamplingConfig, list[str]]:
+    """Return the sampling of the settings, and notes on what differs.
+
+    Raises DataError for settings without counterpart.
+    """
+    chosen: dict[str, Any] = {"min_length": settings.size("min_new_tokens", 0, at_least=0)}
+    is_sampled = settings.flag("do_sample", False)
+    if is_sampled:
         chosen["top_k"] = _DEFAULT_TOP_K
-        names = _FILTERS
-    chosen |= {name: tree[name] for name in names if tree.get(name) is not None}
-    if chosen.get("top_k") == 0:
-        del chosen["top_k"]
-    if chosen.get("no_repeat_ngram_size") == 0:
-        del chosen["no_repeat_ngram_size"]
+        for key in ("epsilon_cutoff", "eta_cutoff", "top_h"):
+            if settings.number(key, 0.0):
+                raise settings.error(key, settings.value(key), "0")
+    else:
+        chosen["temperature"] = 0.0
+    values = {name: settings.value(name) for name in _FILTERS if is_sampled or name in _PENALTIES}
+    chosen |= {name: value for name, value in values.items() if value is not None}
+    for name in ("top_k", "no_repeat_ngram_size"):
+        if chosen.get(name) == 0:
+            del chosen[name]
     if chosen.get("temperature") == 0:
-        chosen = {name: value for name, value in chosen.items() if name in ("temperature", *_FILTERS[-2:])}
+        chosen = {name: value for name, value in chosen.items() if name in ("temperature", "min_length", *_PENALTIES)}
+    return _parse(chosen, settings), [*_describe(chosen), *_notes(settings), *end_notes(settings)]
+
+
+def _parse(chosen: Mapping[str, Any], settings: ForeignConfig) -> SamplingConfig:
     try:
-        sampling = SamplingConfig.model_validate(chosen)
-    except ValueError:
-        return SamplingConfig(), [f"{GENERATION_FILE}: sampling {shorten(chosen)} has no counterpart here"]
-    return sampling, _describe(chosen)
+        return SamplingConfig.model_validate(chosen)
+    except ValidationError as error:
+        key = str(error.errors()[0]["loc"][0]) if error.errors()[0]["loc"] else "do_sample"
+        key = "min_new_tokens" if key == "min_length" else key
+        raise settings.error(key, settings.value(key), "a value in the range of our sampling") from error
+
+
+def _notes(settings: ForeignConfig) -> Iterator[str]:
+    if (first := settings.value("forced_bos_token_id")) is not None:
+        yield f"forced_bos_token_id = {shorten(first)} is not used; in transformers it follows a prompt of one symbol"
 
 
 def _describe(chosen: Mapping[str, Any]) -> list[str]:
     """Return a note on the sampling that the model's authors recommend."""
-    shown = ", ".join(f"--{name.replace('_', '-')} {value:g}" for name, value in chosen.items())
+    named = {name: value for name, value in chosen.items() if name != "min_length" or value}
+    shown = ", ".join(f"--{name.replace('_', '-')} {value:g}" for name, value in named.items())
     return [f"outputs are sampled by default, as in the original: {shown}"] if chosen.get("temperature") != 0 else []

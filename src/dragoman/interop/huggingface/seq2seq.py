@@ -15,7 +15,7 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DataError, shorten
 from dragoman.interop.huggingface.checkpoint_files import read_weights
 from dragoman.interop.huggingface.foreign_config import CONFIG_FILE, GENERATION_FILE, ForeignConfig, read_optional_json
-from dragoman.interop.huggingface.generation_settings import GENERATION_KEYS, Generation, Symbols, read_generation
+from dragoman.interop.huggingface.generation_settings import Generation, Symbols, read_generation
 from dragoman.interop.huggingface.languages import read_prefixes
 from dragoman.interop.huggingface.tokenizer_files import ForeignTokenizer, TokenizerSide, read_tokenizer
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, Reference, network_shapes
@@ -48,29 +48,35 @@ class Seq2SeqFamily:
     """Symbol before an output where no file names it."""
 
 
-def read_seq2seq(family: Seq2SeqFamily, config: ForeignConfig, options: ImportOptions) -> ImportedModel:
-    """Read a model. Raises DataError for damaged files and for keys and tensors without counterpart."""
+def read_seq2seq(
+    family: Seq2SeqFamily, config: ForeignConfig, settings: ForeignConfig, options: ImportOptions
+) -> ImportedModel:
+    """Read a model; `settings` are those of `generate`.
+
+    Raises DataError for damaged files and for values and tensors without counterpart.
+    """
     folder = config.path.parent
     weights, tokenizer = read_weights(folder), read_tokenizer(folder)
-    generation = read_generation(config, folder, default_start=family.default_start)
     tensors = family.rename(weights.tensors)
     network = family.read_network(family.name, config, tensors)
-    orders = _orders(config, generation.symbols, tokenizer, is_shared=network.tie_embeddings != "target")
+    is_shared = network.tie_embeddings != "target"
+    end = tokenizer.symbol("eos_token", tokenizer.source, "</s>") if is_shared else None
+    generation = read_generation(settings, default_start=family.default_start, end=end)
+    orders = _orders(config, generation.symbols, tokenizer, is_shared=is_shared)
     network = _with_output_bias(network, orders)
     sizes = {f"{side}_vocabulary": len(order) for side, order in orders.items()}
-    length = _max_length(config, tokenizer)
-    config.finish(also={*GENERATION_KEYS, "task_specific_params", "prefix"})
     found, account = family.tensor_table(family.name, network).read(
         tensors,
         network_shapes(network, **sizes),
         where=str(folder),
         orders=orders,
         allow_unused=options.allow_unused,
+        integers=weights.integers,
     )
     silenced = _silence(found, generation.symbols, orders["target"])
     documents = read_documents(folder) | {"dragoman": {SILENCED: silenced}}
-    decoding, notes = _suppression(generation, orders["target"])
-    prefixes = read_prefixes(config, generation.symbols, tokenizer, orders, options)
+    prefixes, notes = read_prefixes(config, generation.symbols, tokenizer, orders, options)
+    decoding = _with_symbols(generation, orders["target"])
     return ImportedModel(
         task="translation",
         network=network.model_copy(update={"source_eos": not prefixes.source_end}),
@@ -86,7 +92,7 @@ def read_seq2seq(family: Seq2SeqFamily, config: ForeignConfig, options: ImportOp
             number_formats=dict.fromkeys(tensors, weights.dtype) if weights.dtype != "float32" else {},
         ),
         tensors=account,
-        max_length=length,
+        max_length=_max_length(config, tokenizer),
         decoding=_without_prefix(decoding, len(prefixes.target)),
         notes=(*generation.notes, *notes),
         reference=_reference(family, folder, orders, silenced, hides_end=bool(prefixes.source_end)),
@@ -106,13 +112,13 @@ def build_tokenizer(tokenizer: ForeignTokenizer, orders: Orders, prefixes: Prefi
 def _orders(config: ForeignConfig, symbols: Symbols, tokenizer: ForeignTokenizer, *, is_shared: bool) -> Orders:
     """Return the order of the vocabulary by side. Raises DataError if the vocabularies do not fit the model."""
     size = config.size("vocab_size")
-    target_size = config.size("decoder_vocab_size", size)
+    target_size = size if is_shared else config.size("decoder_vocab_size", size)
     unk = tokenizer.symbol("unk_token", tokenizer.target, "<unk>")
-    target = VocabularyOrder(size if is_shared else target_size, symbols.pad, unk, symbols.start, symbols.eos)
-    for index in symbols.first:
-        if not 0 <= index < target.size:
+    target = VocabularyOrder(target_size, symbols.pad, unk, symbols.start, symbols.eos, ends=symbols.ends)
+    for key, ids in (("forced_bos_token_id", symbols.first), ("suppress_tokens", symbols.never)):
+        if outside := [index for index in ids if not 0 <= index < target.size]:
             raise DataError(
-                f"{config.path.parent}: forced_bos_token_id = {index} is none of {target.size:,} symbols. "
+                f"{config.path.parent}: {key} = {outside[0]} is none of {target.size:,} symbols. "
                 "Download the model again."
             )
     for side, rows in ((tokenizer.source, size), (tokenizer.target, target.size)):
@@ -128,6 +134,8 @@ def _orders(config: ForeignConfig, symbols: Symbols, tokenizer: ForeignTokenizer
 
 def check_ids(config: ForeignConfig, side: TokenizerSide, rows: int) -> None:
     """Raise DataError if the tokenizer has ids that the model has not."""
+    if not side.ids:
+        raise DataError(f"{config.path.parent}: the vocabulary of the tokenizer is empty. Download it again.")
     token, index = max(side.ids.items(), key=lambda item: item[1])
     if index >= rows:
         raise DataError(
@@ -145,10 +153,9 @@ def _with_output_bias(network: EncoderDecoderConfig, orders: Orders) -> EncoderD
 
 def _max_length(config: ForeignConfig, tokenizer: ForeignTokenizer) -> int:
     """Return the longest text in tokens, special symbols included."""
-    if "max_position_embeddings" in config:
+    if config.value("max_position_embeddings") is not None:
         return config.size("max_position_embeddings")
     length = tokenizer.settings.get("model_max_length")
-    config.ignore("n_positions")
     return min(length, 2 * DEFAULT_LENGTH) if type(length) is int and length > 1 else DEFAULT_LENGTH
 
 
@@ -167,14 +174,15 @@ def _silence(found: dict[str, np.ndarray], symbols: Symbols, order: VocabularyOr
     return {str(symbols.start): before}
 
 
-def _suppression(generation: Generation, order: VocabularyOrder) -> tuple[DecodingConfig, list[str]]:
-    """Return the search without the unknown symbol where it is forbidden, and notes on other forbidden symbols."""
-    symbols, decoding = generation.symbols, generation.decoding
+def _with_symbols(generation: Generation, order: VocabularyOrder) -> DecodingConfig:
+    """Return the search with further end symbols, and with the symbols that no output has."""
+    symbols = generation.symbols
+    never = order.our_ids[sorted(symbols.never - {symbols.pad, symbols.start, order.unk})].tolist()
+    changes: dict[str, Any] = {"end_tokens": tuple(order.our_ids[[*symbols.ends]].tolist())}
+    changes |= {"suppress_tokens": tuple(never)}
     if order.unk is not None and order.unk in symbols.never:
-        decoding = decoding.model_copy(update={"allow_unk": False})
-    others = symbols.never - {symbols.pad, symbols.start, order.unk}
-    notes = [f"{GENERATION_FILE}: the symbols {sorted(others)} are forbidden there and allowed here"] if others else []
-    return decoding, notes
+        changes["allow_unk"] = False
+    return generation.decoding.model_copy(update=changes)
 
 
 def _without_prefix(decoding: DecodingConfig, length: int) -> DecodingConfig:

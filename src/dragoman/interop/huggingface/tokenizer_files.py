@@ -22,6 +22,7 @@ from dragoman.data.tokenizers.sentencepiece_library import MAX_MODEL, SentencePi
 from dragoman.data.tokenizers.tokenizer_pair import MAX_FILE
 from dragoman.errors import DataError, shorten
 from dragoman.interop.huggingface.foreign_config import read_optional_json
+from dragoman.interop.huggingface.tokenizer_settings import check_tokenizer_settings
 from dragoman.interop.huggingface.word_pieces import WORDS_FILE, word_piece_tokenizer
 from dragoman.interop.text_template import first_symbol
 from dragoman.untrusted_files import MEBIBYTE, FileKind
@@ -82,8 +83,18 @@ class ForeignTokenizer:
     @property
     def has_bos(self) -> bool:
         """Return whether the tokenizer puts the begin symbol before a text."""
-        first = first_symbol(self.tree)
-        return bool(first) if first is not None else self.settings.get("add_bos_token") is True
+        return self.begin is not None
+
+    @property
+    def begin(self) -> int | None:
+        """Return the id of the symbol that the tokenizer puts before a text; None if there is none.
+
+        `add_bos_token` and `add_eos_token` in the settings replace the template of the tokenizer, as in transformers.
+        """
+        if any(isinstance(self.settings.get(key), bool) for key in ("add_bos_token", "add_eos_token")):
+            return self.symbol("bos_token", self.source, "<s>") if self.settings.get("add_bos_token") is True else None
+        symbol = first_symbol(self.tree)
+        return self.source.ids.get(symbol) if symbol else None
 
     def unknown(self) -> int | None:
         """Return the id of the symbol of text that the vocabulary cannot spell; None if there is no such text."""
@@ -111,6 +122,7 @@ def read_tokenizer(folder: Path) -> ForeignTokenizer:
     elif found[0].name == TOKENIZER_FILE:
         source, tree = _from_json(TOKENIZER_FILES.read_bytes(found[0]))
         target, files = source, (found[0],)
+        check_tokenizer_settings(folder / SETTINGS_FILE, settings, special, tree)
     elif found[0].name == WORDS_FILE:
         source, tree = _from_json(word_piece_tokenizer(found[0], settings, special).encode())
         target, files = source, (found[0],)

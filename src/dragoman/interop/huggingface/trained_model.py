@@ -21,6 +21,7 @@ from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS, build_hf_tokeniz
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.interop.huggingface.families import bart
 from dragoman.interop.huggingface.foreign_config import CONFIG_FILE, GENERATION_FILE, ForeignConfig
+from dragoman.interop.huggingface.model_keys import MODEL_KEYS
 from dragoman.interop.huggingface.seq2seq import Seq2SeqFamily
 from dragoman.interop.imported_model import ExportedModel
 from dragoman.models.config import EncoderDecoderConfig, LearnedConfig, SinusoidalConfig
@@ -39,9 +40,8 @@ def choose_family(model: ExportedModel, network: EncoderDecoderConfig) -> tuple[
     for family in bart.FAMILIES:
         tree = _config(family, model, network)
         try:
-            back = family.read_network(
-                family.name, ForeignConfig(tree, path=Path(model.name) / CONFIG_FILE), _tables(network, tree)
-            )
+            config = ForeignConfig(tree, path=Path(model.name) / CONFIG_FILE, table=MODEL_KEYS[family.name])
+            back = family.read_network(family.name, config, _tables(network, tree))
         except DragomanError:
             continue
         different = sorted(_differences(network, back))
@@ -69,7 +69,7 @@ def documents(model: ExportedModel, family: Seq2SeqFamily, tree: Mapping[str, An
         "num_beams": decoding.beam_size,
         **(beams if decoding.beam_size > 1 else {}),
         "max_length": min(decoding.max_length, tree["max_position_embeddings"]),
-        "suppress_tokens": [PAD, BOS, *([] if decoding.allow_unk else [UNK])],
+        "suppress_tokens": [PAD, BOS, *([] if decoding.allow_unk else [UNK]), *decoding.suppress_tokens],
     }
     names = dict(zip(("pad_token", "unk_token", "bos_token", "eos_token"), SYMBOLS, strict=True))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", **names, "model_max_length": model.max_length}

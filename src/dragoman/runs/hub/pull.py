@@ -106,7 +106,7 @@ def pull(
         format: Name of the format, also `dragoman`; by default it is recognized by the files.
         file: File of the weights, where a repository has several models.
         source_language, target_language: Default languages of a multilingual model.
-        allow_unused: Tensors that may be left out; any other one without a place in the model is an error.
+        allow_unused: Tensors and settings that may be left out; any other one without a place in the model is an error.
         on_progress: Function that is called with the bytes that are there and those of all files.
 
     Raises:
@@ -129,7 +129,7 @@ def pull(
     cache = cache_dir() / "hub" / repository.replace("/", "--")
     with file_lock(cache / ".lock"):
         source = cache / found.commit
-        _download_all(hub, found, chosen, source, on_progress or _ignore)
+        _download_all(hub, found, chosen, source, options, on_progress or _ignore)
         _check_space(folder.path, _size(found, chosen))
         imported: ImportResult | None = None
         if chosen.format == RUN_FORMAT:
@@ -175,7 +175,9 @@ def _size(found: Repository, chosen: ChosenFiles) -> int:
     return sum(found.files[name].size for name in chosen.all)
 
 
-def _download_all(hub: Hub, found: Repository, chosen: ChosenFiles, source: Path, on_progress: Progress) -> None:
+def _download_all(
+    hub: Hub, found: Repository, chosen: ChosenFiles, source: Path, options: ImportOptions, on_progress: Progress
+) -> None:
     """Download the files that are not there, settings first. Raises RunError if they do not fit on the disk."""
     total, before = _size(found, chosen), 0
     _check_space(source, total - _keep_only(source, chosen.all))
@@ -189,7 +191,7 @@ def _download_all(hub: Hub, found: Repository, chosen: ChosenFiles, source: Path
         download(hub, found, file, source / name, report)
         before += file.size
         if number == len(chosen.settings) and check_settings is not None:
-            check_settings(source)
+            check_settings(source, options)
 
 
 def _keep_only(source: Path, names: Collection[str]) -> int:

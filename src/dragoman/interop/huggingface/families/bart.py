@@ -42,28 +42,19 @@ PRE_NORM = ("mbart", "m2m_100", "pegasus")
 NORM_EMBEDDING = ("bart", "mbart")
 LEARNED = ("bart", "mbart")
 POSITIONS = "model.{}.embed_positions.weight"
+HEAD = "lm_head.weight"
 
 
 def read_network(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> EncoderDecoderConfig:
     """Return the network of a configuration. Raises DataError for keys and values without counterpart."""
-    learned, pre_norm, norm_embedding = (family in names for names in (LEARNED, PRE_NORM, NORM_EMBEDDING))
-    for name, only in (
-        ("normalize_before", pre_norm),
-        ("add_final_layer_norm", pre_norm),
-        ("normalize_embedding", norm_embedding),
-        ("static_position_embeddings", not learned),
-        ("add_bias_logits", False),
-        ("is_decoder", False),
-        ("add_cross_attention", False),
-        ("pruned_heads", {}),
-    ):
-        config.require(name, only)
-    config.ignore("extra_pos_embeddings", "force_bos_token_to_be_generated", "use_bfloat16")
+    pre_norm, norm_embedding = family in PRE_NORM, family in NORM_EMBEDDING
     heads, d_ff = config.size("encoder_attention_heads", 16), config.size("encoder_ffn_dim", 4096)
-    for key, value in (("decoder_attention_heads", heads), ("decoder_ffn_dim", d_ff)):
-        if config.size(key, value) != value:
-            raise config.error(key, config.tree[key], f"{value}, as in the encoder")
-    d_model, dropout = config.size("d_model", 1024), config.number("dropout", 0.1)
+    if (value := config.size("decoder_attention_heads", heads)) != heads:
+        rule = f"{heads}, as encoder_attention_heads or num_attention_heads says,"
+        raise config.error("decoder_attention_heads", value, rule)
+    if (value := config.size("decoder_ffn_dim", d_ff)) != d_ff:
+        raise config.error("decoder_ffn_dim", value, f"{d_ff}, as encoder_ffn_dim says,")
+    d_model, dropout = config.size("d_model", 1024), config.rate("dropout", 0.1)
     return EncoderDecoderConfig(
         d_model=d_model,
         num_heads=heads,
@@ -75,12 +66,12 @@ def read_network(family: str, config: ForeignConfig, tensors: Mapping[str, np.nd
         norm_embedding=norm_embedding,
         positions=_positions(family, config, tensors, d_model=d_model),
         scale_embedding=config.flag("scale_embedding", family == "m2m_100"),
-        tie_embeddings=_tied(config, tensors),
+        tie_embeddings=_tied(family, config, tensors),
         dropout=DropoutConfig(
             embedding=dropout,
             residual=dropout,
-            attention=config.number("attention_dropout", 0.0),
-            feed_forward=config.number("activation_dropout", 0.0),
+            attention=config.rate("attention_dropout", 0.0),
+            feed_forward=config.rate("activation_dropout", 0.0),
         ),
     )
 
@@ -93,9 +84,9 @@ def read_activation(config: ForeignConfig, key: str, default: str) -> Activation
     return ACTIVATIONS[name]
 
 
-def has_two_vocabularies(config: ForeignConfig) -> bool:
+def has_two_vocabularies(family: str, config: ForeignConfig) -> bool:
     """Return whether source and target have vocabularies of their own, as some Marian models have."""
-    return not config.flag("share_encoder_decoder_embeddings", True)
+    return family == "marian" and not config.flag("share_encoder_decoder_embeddings", True)
 
 
 def tensor_table(family: str, network: EncoderDecoderConfig) -> TensorTable:
@@ -152,13 +143,15 @@ def _is_sinusoidal(table: np.ndarray, d_model: int) -> bool:
     return bool(np.allclose(table, computed.numpy(), rtol=0, atol=1e-3))
 
 
-def _tied(config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> Any:
-    if not config.flag("tie_word_embeddings", True):
-        head, embedding = tensors.get("lm_head.weight"), tensors.get("model.decoder.embed_tokens.weight")
-        embedding = tensors.get("model.shared.weight", embedding)
-        if head is not None and embedding is not None and not np.array_equal(head, embedding):
-            return "none"
-    return "target" if has_two_vocabularies(config) else "all"
+def _tied(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> Any:
+    """Return which embeddings are tied; the weights of the file decide, as in transformers."""
+    config.flag("tie_word_embeddings", True)
+    if has_two_vocabularies(family, config):
+        return "target"
+    head, embedding = tensors.get(HEAD), tensors.get("model.decoder.embed_tokens.weight")
+    embedding = tensors.get("model.shared.weight", embedding)
+    has_own = head is not None and embedding is not None and not np.array_equal(head, embedding)
+    return "none" if has_own else "all"
 
 
 def _embedding_pairs(network: EncoderDecoderConfig) -> list[TensorPair]:

@@ -29,7 +29,6 @@ from dragoman.models.config import DropoutConfig, EncoderOnlyConfig, LearnedConf
 
 _HEADS: Final = ("cls.predictions.", "lm_head.", "vocab_")
 """First parts of the names of tensors that predict masked tokens."""
-_UNUSED_KEYS: Final = ("bos_token_id", "eos_token_id", "mask_token_id", "cls_token_id", "directionality")
 
 
 @dataclass(frozen=True)
@@ -92,32 +91,27 @@ _NAMES: Final = {
 def read_network(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> EncoderOnlyConfig:
     """Return the network of a configuration. Raises DataError for keys and values without counterpart."""
     has_head = any(name.startswith(_HEADS) for name in tensors)
-    config.require("tie_word_embeddings", True)
-    config.require("pruned_heads", {})
-    config.ignore("pad_token_id", *_UNUSED_KEYS, *(name for name in config.tree if name.startswith("pooler_")))
     if family == "distilbert":
         return _distilbert(config, has_head=has_head)
-    config.require("position_embedding_type", "absolute")
-    config.require("is_decoder", False)
-    config.require("add_cross_attention", False)
     is_roberta = family == "roberta"
     offset = config.size("pad_token_id", 1, at_least=0) + 1 if is_roberta else 0
     segments = config.size("type_vocab_size", 2)
     if is_roberta != (segments == 1):
         raise config.error("type_vocab_size", segments, "1" if is_roberta else "2 or more")
-    if is_roberta and has_head:
-        config.require("hidden_act", "gelu")
+    activation = read_activation(config, "hidden_act", "gelu")
+    if is_roberta and has_head and activation != "gelu":
+        raise config.error("hidden_act", config.value("hidden_act"), "gelu, which its head computes,")
     return EncoderOnlyConfig(
         d_model=config.size("hidden_size", 768),
         num_heads=config.size("num_attention_heads", 12),
         d_ff=config.size("intermediate_size", 3072),
         num_layers=config.size("num_hidden_layers", 12),
-        activation=read_activation(config, "hidden_act", "gelu"),
-        norm_epsilon=config.number("layer_norm_eps", 1e-12),
+        activation=activation,
+        norm_epsilon=config.positive("layer_norm_eps", 1e-12),
         positions=LearnedConfig(max_length=_positions(config, offset), offset=offset),
         num_segments=2 if is_roberta else segments,
         mlm_transform=has_head,
-        dropout=_dropout(config.number("hidden_dropout_prob", 0.1), config.number("attention_probs_dropout_prob", 0.1)),
+        dropout=_dropout(config.rate("hidden_dropout_prob", 0.1), config.rate("attention_probs_dropout_prob", 0.1)),
         **_COMMON,
     )
 
@@ -172,7 +166,6 @@ _COMMON: Final = {"norm_position": "post", "norm_embedding": True, "scale_embedd
 
 
 def _distilbert(config: ForeignConfig, *, has_head: bool) -> EncoderOnlyConfig:
-    config.ignore("sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout", "tie_weights_")
     return EncoderOnlyConfig(
         d_model=config.size("dim", 768),
         num_heads=config.size("n_heads", 12),
@@ -183,7 +176,7 @@ def _distilbert(config: ForeignConfig, *, has_head: bool) -> EncoderOnlyConfig:
         positions=LearnedConfig(max_length=_positions(config, 0)),
         num_segments=1,
         mlm_transform=has_head,
-        dropout=_dropout(config.number("dropout", 0.1), config.number("attention_dropout", 0.1)),
+        dropout=_dropout(config.rate("dropout", 0.1), config.rate("attention_dropout", 0.1)),
         **_COMMON,
     )
 

@@ -20,11 +20,6 @@ EMBEDDING, HEAD = "transformer.wte.weight", "lm_head.weight"
 
 def read_network(_: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> DecoderOnlyConfig:
     """Return the network of a configuration. Raises DataError for keys and values without counterpart."""
-    config.require("add_cross_attention", False)
-    config.require("scale_attn_weights", True)
-    config.require("scale_attn_by_inverse_layer_idx", False)
-    config.require("pruned_heads", {})
-    config.ignore("reorder_and_upcast_attn", "n_ctx", *(name for name in config.tree if name.startswith("summary_")))
     d_model = config.size("n_embd", 768)
     return DecoderOnlyConfig(
         d_model=d_model,
@@ -32,14 +27,14 @@ def read_network(_: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray
         d_ff=config.size("n_inner", 4 * d_model),
         num_layers=config.size("n_layer", 12),
         activation=read_activation(config, "activation_function", "gelu_new"),
-        norm_epsilon=config.number("layer_norm_epsilon", 1e-5),
+        norm_epsilon=config.positive("layer_norm_epsilon", 1e-5),
         scale_embedding=False,
         positions=LearnedConfig(max_length=config.size("n_positions", 1024)),
         tie_embeddings=not is_untied(config, tensors, EMBEDDING, HEAD, tied_by_default=True),
         dropout=DropoutConfig(
-            embedding=config.number("embd_pdrop", 0.1),
-            residual=config.number("resid_pdrop", 0.1),
-            attention=config.number("attn_pdrop", 0.1),
+            embedding=config.rate("embd_pdrop", 0.1),
+            residual=config.rate("resid_pdrop", 0.1),
+            attention=config.rate("attn_pdrop", 0.1),
         ),
     )
 
@@ -89,4 +84,14 @@ def _linear(module: str, foreign: str) -> list[TensorPair]:
     return [TensorPair(f"{module}.{part}", f"{foreign}.{part}") for part in ("weight", "bias")]
 
 
-FAMILIES = (DecoderFamily("gpt2", "GPT2LMHeadModel", read_network, tensor_table, rename=add_prefix),)
+FAMILIES = (
+    DecoderFamily(
+        "gpt2",
+        "GPT2LMHeadModel",
+        read_network,
+        tensor_table,
+        rename=add_prefix,
+        positions_key="n_positions",
+        default_positions=1024,
+    ),
+)

@@ -13,13 +13,13 @@ Sources: `modeling_*.py` and `configuration_*.py` of transformers 5.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from dragoman.interop.huggingface.decoder_only import DecoderFamily, is_untied
 from dragoman.interop.huggingface.families.bart import read_activation
 from dragoman.interop.huggingface.foreign_config import ForeignConfig
+from dragoman.interop.huggingface.model_keys import ROPE_KEYS
 from dragoman.interop.tensor_names import LeftOver, TensorPair, TensorTable
 from dragoman.models.config import DecoderOnlyConfig, DropoutConfig, RotaryConfig, SelfAttentionConfig
 from dragoman.nn.attention import FullConfig
@@ -29,15 +29,15 @@ from dragoman.nn.sparse.sliding_window import SlidingWindowConfig
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 BASE = 10000.0
+WINDOW = 4096
+"""Window of Mistral and Qwen2 where no file names one."""
+MAX_POSITIONS = {"llama": 2048, "mistral": 131_072, "qwen2": 32_768}
+"""Context by family where no file names one."""
 
 
 def read_network(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> DecoderOnlyConfig:
     """Return the network of a configuration. Raises DataError for keys and values without counterpart."""
-    config.require("pretraining_tp", 1)
-    config.require("rope_interleaved", False)
-    config.require("partial_rotary_factor", 1.0, 1)
-    config.ignore("is_llama_config", "transformers.js_config")
-    heads, attention_dropout = config.size("num_attention_heads"), config.number("attention_dropout", 0.0)
+    heads, attention_dropout = config.size("num_attention_heads"), config.rate("attention_dropout", 0.0)
     layers, biases = config.size("num_hidden_layers"), _has_biases(family, config)
     return DecoderOnlyConfig(
         d_model=config.size("hidden_size"),
@@ -49,7 +49,7 @@ def read_network(family: str, config: ForeignConfig, tensors: Mapping[str, np.nd
         activation=read_activation(config, "hidden_act", "silu"),
         gated=True,
         norm="rms",
-        norm_epsilon=config.number("rms_norm_eps", 1e-6),
+        norm_epsilon=config.positive("rms_norm_eps", 1e-6),
         bias=biases,
         qkv_bias=True if family == "qwen2" else None,
         output_bias=False,
@@ -87,50 +87,59 @@ def _has_biases(family: str, config: ForeignConfig) -> bool:
 
 
 def _positions(config: ForeignConfig) -> RotaryConfig:
-    """Return the rotation; files of transformers 4 have `rope_theta` and `rope_scaling`."""
-    given = config.get("rope_parameters", dict, {})
-    base = config.number("rope_theta", BASE)
-    settings = ForeignConfig(given or config.get("rope_scaling", dict, {}), path=config.path)
-    config.ignore("rope_scaling", "rope_theta")
-    return RotaryConfig(base=settings.number("rope_theta", base), scaling=_scaling(settings))
+    """Return the rotation; `rope_scaling` of transformers 4 takes precedence over `rope_parameters`, as there."""
+    both = {key: config.get(key, dict, {}) for key in ("rope_scaling", "rope_parameters")}
+    group = "rope_scaling" if both["rope_scaling"] else "rope_parameters"
+    tree = both[group]
+    kind = next((tree[key] for key in ("rope_type", "type") if tree.get(key) is not None), "default")
+    if kind not in ROPE_KEYS:
+        raise config.error(f"{group}.rope_type", kind, "one of " + ", ".join(ROPE_KEYS))
+    settings = ForeignConfig(tree, path=config.path, table=ROPE_KEYS[kind], group=group)
+    base = settings.number("rope_theta", config.number("rope_theta", BASE))
+    return RotaryConfig(base=base, scaling=_scaling(kind, settings, config))
 
 
-def _scaling(settings: ForeignConfig) -> RotaryScaling | None:
-    kind = settings.get("rope_type", str, settings.get("type", str, "default"))
-    settings.require("partial_rotary_factor", 1.0, 1)
-    scaling: RotaryScaling | None
+def _scaling(kind: str, settings: ForeignConfig, config: ForeignConfig) -> RotaryScaling | None:
     match kind:
-        case "default":
-            scaling = None
         case "linear":
-            scaling = LinearScalingConfig(factor=settings.number("factor"))
+            return LinearScalingConfig(factor=settings.number("factor"))
         case "llama3":
-            scaling = Llama3ScalingConfig(
+            return Llama3ScalingConfig(
                 factor=settings.number("factor"),
                 low_frequency_factor=settings.number("low_freq_factor"),
                 high_frequency_factor=settings.number("high_freq_factor"),
-                original_length=settings.size("original_max_position_embeddings"),
+                original_length=settings.size(
+                    "original_max_position_embeddings", config.size("max_position_embeddings", MAX_POSITIONS["llama"])
+                ),
             )
-        case _:
-            raise settings.error("rope_type", kind, "one of default, linear, llama3")
-    settings.finish()
-    return scaling
+    return None
 
 
 def _pattern(family: str, config: ForeignConfig, layers: int) -> PatternConfig:
     """Return the keys that a query sees; a window includes the query there, and not here."""
-    window: Any = config.tree.get("sliding_window")
-    config.ignore("sliding_window", "use_sliding_window", "max_window_layers", "layer_types")
+    is_named, longest = "sliding_window" in config.tree, config.size("max_position_embeddings", MAX_POSITIONS[family])
+    if family == "qwen2" and not _is_windowed(config, layers):
+        return FullConfig()
+    if (is_named or family == "llama") and config.value("sliding_window") is None:
+        return FullConfig()
+    window = config.size("sliding_window", WINDOW, at_least=2)
+    if window >= longest:
+        return FullConfig()
+    if family == "llama":  # in transformers, the cache of `generate` obeys the window, and the network does not
+        raise config.error("sliding_window", window, f"null, or {longest} or more,")
+    return SlidingWindowConfig(window=window - 1)
+
+
+def _is_windowed(config: ForeignConfig, layers: int) -> bool:
+    """Return whether the layers of Qwen2 have windows. Raises DataError if some have, and others not."""
     kinds = config.get("layer_types", list, [])
-    is_windowed = family == "mistral" or (family == "qwen2" and config.flag("use_sliding_window", False))
-    if family == "qwen2" and is_windowed and not kinds:
-        full = config.size("max_window_layers", 28, at_least=0)
-        kinds = ["full_attention" if n < full else "sliding_attention" for n in range(layers)]
+    full = config.size("max_window_layers", 28, at_least=0)
+    if not config.flag("use_sliding_window", False):
+        return False
+    kinds = kinds or ["full_attention" if layer < full else "sliding_attention" for layer in range(layers)]
     if len(set(kinds)) > 1:
         raise config.error("layer_types", kinds, "one type of attention in all layers")
-    if window is None or not is_windowed or kinds[:1] == ["full_attention"]:
-        return FullConfig()
-    return SlidingWindowConfig(window=config.size("sliding_window", at_least=2) - 1)
+    return kinds[:1] != ["full_attention"]
 
 
 def _layer_pairs(module: str, foreign: str) -> Iterator[TensorPair]:
@@ -150,7 +159,7 @@ def _layer_pairs(module: str, foreign: str) -> Iterator[TensorPair]:
 
 
 FAMILIES = tuple(
-    DecoderFamily(name, model_class, read_network, tensor_table)
+    DecoderFamily(name, model_class, read_network, tensor_table, default_positions=MAX_POSITIONS[name])
     for name, model_class in (
         ("llama", "LlamaForCausalLM"),
         ("mistral", "MistralForCausalLM"),

@@ -5,7 +5,9 @@ that the layers of a stack share. Version 1.0 ties the output projection to the 
 $\\sqrt{d}$ before it; version 1.1 has an output projection of its own and gated feed-forward networks.
 
 The tensors of a file decide: transformers 5 writes `tie_word_embeddings: true` for both versions, next to
-`scale_decoder_outputs`. Source: `modeling_t5.py` of transformers 5.
+`scale_decoder_outputs`. mT5 never divides, whether its output projection is tied or not.
+
+Source: `modeling_t5.py` and `configuration_t5.py` of transformers 5.
 """
 
 from collections.abc import Mapping
@@ -32,14 +34,12 @@ EMBEDDINGS = ("shared.weight", "decoder.embed_tokens.weight", "encoder.embed_tok
 HEAD = "lm_head.weight"
 
 
-def read_network(_: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> EncoderDecoderConfig:
+def read_network(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> EncoderDecoderConfig:
     """Return the network of a configuration. Raises DataError for keys and values without counterpart."""
-    config.require("is_decoder", False)
-    config.require("pruned_heads", {})
     gated, activation = _feed_forward(config)
-    layers, dropout = config.size("num_layers", 6), config.number("dropout_rate", 0.1)
+    layers, dropout = config.size("num_layers", 6), config.rate("dropout_rate", 0.1)
     plain = SelfAttentionConfig(score=DotConfig())
-    is_scaled, is_untied = _output(config, tensors)
+    is_scaled, is_untied = _output(family, config, tensors)
     return EncoderDecoderConfig(
         d_model=config.size("d_model", 512),
         num_heads=config.size("num_heads", 8),
@@ -50,7 +50,7 @@ def read_network(_: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray
         activation=activation,
         gated=gated,
         norm="rms",
-        norm_epsilon=config.number("layer_norm_epsilon", 1e-6),
+        norm_epsilon=config.positive("layer_norm_epsilon", 1e-6),
         bias=False,
         scale_embedding=False,
         positions=T5BiasConfig(
@@ -93,19 +93,25 @@ def _feed_forward(config: ForeignConfig) -> tuple[bool, Any]:
         raise config.error("feed_forward_proj", name, "gated-gelu, gated-silu, relu, …")
     if name == "gated-gelu":
         activation = "gelu_new"  # the name of an exact GELU means its approximation here
-    config.require("is_gated_act", kind == "gated")
-    if read_activation(config, "dense_act_fn", activation) != ACTIVATIONS[activation]:
-        raise config.error("dense_act_fn", config.tree["dense_act_fn"], f"{activation}, as feed_forward_proj says")
-    return kind == "gated", ACTIVATIONS[activation]
+    # Keys that transformers writes next to the name take precedence over it.
+    return config.flag("is_gated_act", kind == "gated"), read_activation(config, "dense_act_fn", activation)
 
 
-def _output(config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> tuple[bool, bool]:
-    """Return whether hidden states are scaled before the output projection, and whether it has its own weights."""
-    is_tied = config.flag("tie_word_embeddings", True)
-    is_scaled = config.flag("scale_decoder_outputs", is_tied)
+def _output(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray]) -> tuple[bool, bool]:
+    """Return whether hidden states are scaled before the output projection, and whether it has its own weights.
+
+    The weights determine the second one. mT5 never scales, and T5 scales unless a file says otherwise.
+    """
+    is_scaled = family == "t5" and _is_scaled(config)
     embedding = next((tensors[name] for name in EMBEDDINGS if name in tensors), None)
-    has_own = HEAD in tensors and embedding is not None and not np.array_equal(tensors[HEAD], embedding)
-    return is_scaled, has_own and not is_scaled
+    is_untied = HEAD in tensors and embedding is not None and not np.array_equal(tensors[HEAD], embedding)
+    return is_scaled, is_untied and not is_scaled
+
+
+def _is_scaled(config: ForeignConfig) -> bool:
+    """Return whether T5 scales hidden states; null stands for false here, and a missing key for true."""
+    is_tied = config.flag("tie_word_embeddings", True)
+    return config.flag("scale_decoder_outputs", "scale_decoder_outputs" not in config.tree and is_tied)
 
 
 def _stack_pairs(stack: str, *, gated: bool) -> list[TensorPair]:
