@@ -85,7 +85,7 @@ CALLS = {
     "generator.generate('a', temperature=-1)": "ConfigError: temperature = -1",
     "generator.generate('a', beam_size=3)": "belongs to a search. Give the config DecodingConfig(beam_size=3).",
     "generator.generate('a', max_tokens=5)": "no such option. Did you mean max_new_tokens? Options: temperature, ",
-    "generator.generate('a', tempreature=1)": "seed, end_tokens, max_new_tokens, stop, alternatives.",
+    "generator.generate('a', tempreature=1)": "seed, end_tokens, suppress_tokens, max_new_tokens, stop, alternatives.",
     "generator.generate('a', stop='b', max_new_tokens=2)": "result Completion(",
     "generator.generate('a', stop='')": "ConfigError: stop = '': the tokenizer of this model never generates it",
     "chat.chat([dragoman.Message('user', 'a')], temperature=0, max_new_tokens=2, stop='b')": "result Completion(",

@@ -15,6 +15,7 @@ from dragoman.decoding.beam_hypotheses import (
     initial_candidates,
     unfinished_indices,
 )
+from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.search_base import suppressed_tokens
 from dragoman.decoding.torch_logits_operations import exact_top_k, top_k_tokens
 from dragoman.errors import RunError
