@@ -98,14 +98,17 @@ class OptionReader:
         return config, self._check_limits(limits, config)
 
     def _with_model_tokens(self, config: _G) -> _G:
-        """Return the configuration with the tokens that end outputs of the model, and those that no output has.
+        """Return the configuration with the tokens that end outputs, those that no output has, and the shortest search.
 
         Raises ConfigError if the vocabulary lacks one.
         """
         ends = tuple(dict.fromkeys((*config.end_tokens, *self.defaults.end_tokens)))
         never = tuple(dict.fromkeys((*config.suppress_tokens, *self.defaults.suppress_tokens)))
-        if (ends, never) != (config.end_tokens, config.suppress_tokens):
-            config = config.model_copy(update={"end_tokens": ends, "suppress_tokens": never})
+        changes: dict[str, Any] = {"end_tokens": ends, "suppress_tokens": never}
+        if isinstance(config, DecodingConfig):
+            changes["min_length"] = max(config.min_length, self.defaults.min_length)
+        if any(getattr(config, name) != value for name, value in changes.items()):
+            config = config.model_copy(update=changes)
         require_end_tokens(config, len(self.tokenizer))
         return config
 

@@ -61,8 +61,8 @@ def read_decoder(
     Raises DataError for damaged files and for values and tensors without counterpart.
     """
     folder = config.path.parent
-    weights, tokenizer = read_weights(folder), read_tokenizer(folder)
-    if tokenizer.settings.get("add_eos_token") is True:
+    weights, tokenizer = read_weights(folder), read_tokenizer(folder, family.name)
+    if tokenizer.has_added_symbols and tokenizer.settings.get("add_eos_token") is True:
         raise ConfigError(
             f"{folder / SETTINGS_FILE}: add_eos_token = true is not supported: prompts would end with the end symbol. "
             "Set it to false."

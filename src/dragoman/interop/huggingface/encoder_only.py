@@ -64,7 +64,7 @@ class EncoderFamily:
 def read_encoder(family: EncoderFamily, config: ForeignConfig, options: ImportOptions) -> ImportedModel:
     """Read a model. Raises DataError for damaged files and for keys and tensors without counterpart."""
     folder = config.path.parent
-    weights, tokenizer = read_weights(folder), read_tokenizer(folder)
+    weights, tokenizer = read_weights(folder), read_tokenizer(folder, family.name)
     kept = {name: array for name, array in weights.tensors.items() if name not in options.allow_unused}
     head = read_head(family.name, config, kept)
     network = _for_head(family.read_network(family.name, config, weights.tensors), head)

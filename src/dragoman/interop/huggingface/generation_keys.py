@@ -37,7 +37,7 @@ _COMMON: Final[KeyTable] = {
     "encoder_repetition_penalty": Only((1,), _NO_COUNTERPART),
     "encoder_no_repeat_ngram_size": Only((0,), _NO_COUNTERPART),
     "exponential_decay_length_penalty": Only((), _NO_COUNTERPART),
-    "penalty_alpha": Only((0,), _NO_COUNTERPART),
+    **no_effect("transformers 5 has no contrastive search", "penalty_alpha"),
     "constraints": Only((), _NO_COUNTERPART),
     "force_words_ids": Only((), _NO_COUNTERPART),
     "stop_strings": Only(([],), "strings that end an output; give them with `--stop`"),

@@ -281,14 +281,17 @@ _LLAMA3: Final = computed(
         "original_max_position_embeddings": "`scaling.original_length`",
     }
 )
+_PART: Final = {"partial_rotary_factor": _LLAMA_LAYOUT["partial_rotary_factor"]}
+_UNSCALED: Final = no_effect(
+    "positions of this type are not scaled within the context",
+    "factor original_max_position_embeddings low_freq_factor high_freq_factor attention_factor beta_fast beta_slow "
+    "short_factor long_factor",
+)
 ROPE_KEYS: Final[Mapping[str, KeyTable]] = {
-    "default": {**_POSITIONS, "partial_rotary_factor": _LLAMA_LAYOUT["partial_rotary_factor"]},
-    "linear": {
-        **_POSITIONS,
-        "factor": _LLAMA3["factor"],
-        "partial_rotary_factor": _LLAMA_LAYOUT["partial_rotary_factor"],
-    },
-    "llama3": {**_POSITIONS, **_LLAMA3, "partial_rotary_factor": _LLAMA_LAYOUT["partial_rotary_factor"]},
+    "default": {**_POSITIONS, **_PART, **_UNSCALED},
+    "dynamic": {**_POSITIONS, **_PART, **_UNSCALED},
+    "linear": {**_POSITIONS, **_PART, "factor": _LLAMA3["factor"]},
+    "llama3": {**_POSITIONS, **_PART, **_LLAMA3},
 }
 """Keys of `rope_parameters` and `rope_scaling` by their `rope_type`."""
 MODEL_KEYS: Final[Mapping[str, KeyTable]] = {

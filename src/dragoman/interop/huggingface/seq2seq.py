@@ -56,7 +56,7 @@ def read_seq2seq(
     Raises DataError for damaged files and for values and tensors without counterpart.
     """
     folder = config.path.parent
-    weights, tokenizer = read_weights(folder), read_tokenizer(folder)
+    weights, tokenizer = read_weights(folder), read_tokenizer(folder, family.name)
     tensors = family.rename(weights.tensors)
     network = family.read_network(family.name, config, tensors)
     is_shared = network.tie_embeddings != "target"

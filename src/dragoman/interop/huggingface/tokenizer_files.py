@@ -89,12 +89,17 @@ class ForeignTokenizer:
     def begin(self) -> int | None:
         """Return the id of the symbol that the tokenizer puts before a text; None if there is none.
 
-        `add_bos_token` and `add_eos_token` in the settings replace the template of the tokenizer, as in transformers.
+        The template in `tokenizer.json` decides. `add_bos_token` counts without one, and without this file.
         """
-        if any(isinstance(self.settings.get(key), bool) for key in ("add_bos_token", "add_eos_token")):
-            return self.symbol("bos_token", self.source, "<s>") if self.settings.get("add_bos_token") is True else None
         symbol = first_symbol(self.tree)
+        if symbol is None and self.has_added_symbols and self.settings.get("add_bos_token") is True:
+            return self.symbol("bos_token", self.source, "<s>")
         return self.source.ids.get(symbol) if symbol else None
+
+    @property
+    def has_added_symbols(self) -> bool:
+        """Return whether `add_bos_token` and `add_eos_token` count: in transformers, the class of Llama obeys them."""
+        return not self.tree or str(self.settings.get("tokenizer_class")).startswith("Llama")
 
     def unknown(self) -> int | None:
         """Return the id of the symbol of text that the vocabulary cannot spell; None if there is no such text."""
@@ -107,8 +112,8 @@ class ForeignTokenizer:
         return side.ids.get(self.special.get(role, default))
 
 
-def read_tokenizer(folder: Path) -> ForeignTokenizer:
-    """Read the tokenizer of a model. Raises DataError if it is missing or damaged."""
+def read_tokenizer(folder: Path, family: str) -> ForeignTokenizer:
+    """Read the tokenizer of a model. Raises DataError if it is missing or damaged, and ConfigError for its settings."""
     settings = read_optional_json(folder / SETTINGS_FILE)
     special = _special_tokens(settings, read_optional_json(folder / SPECIAL_FILE))
     names = (TOKENIZER_FILE, "source.spm", "sentencepiece.bpe.model", "spiece.model", WORDS_FILE)
@@ -122,7 +127,7 @@ def read_tokenizer(folder: Path) -> ForeignTokenizer:
     elif found[0].name == TOKENIZER_FILE:
         source, tree = _from_json(TOKENIZER_FILES.read_bytes(found[0]))
         target, files = source, (found[0],)
-        check_tokenizer_settings(folder / SETTINGS_FILE, settings, special, tree)
+        check_tokenizer_settings(folder / SETTINGS_FILE, settings, special, tree, family=family)
     elif found[0].name == WORDS_FILE:
         source, tree = _from_json(word_piece_tokenizer(found[0], settings, special).encode())
         target, files = source, (found[0],)

@@ -40,8 +40,12 @@ TOKENIZER_KEYS: Final[KeyTable] = {
 }
 
 
+_SPLIT_BY_CLASS: Final = ("bart", "gpt2", "qwen2", "roberta")
+"""Families whose class in transformers splits words by its settings, whatever `tokenizer.json` says."""
+
+
 def check_tokenizer_settings(
-    path: Path, settings: Mapping[str, Any], special: Mapping[str, str], tree: Mapping[str, Any]
+    path: Path, settings: Mapping[str, Any], special: Mapping[str, str], tree: Mapping[str, Any], *, family: str
 ) -> None:
     """Raise ConfigError for settings with which transformers makes other tokens than `tokenizer.json` says.
 
@@ -51,7 +55,7 @@ def check_tokenizer_settings(
     check_keys(known, TOKENIZER_KEYS, where=f"{path}: ")
     spaces = {part.get("add_prefix_space") for part in _byte_levels(tree.get("pre_tokenizer"))}
     wanted = settings.get("add_prefix_space")
-    if isinstance(wanted, bool) and spaces == {not wanted}:
+    if family in _SPLIT_BY_CLASS and isinstance(wanted, bool) and spaces == {not wanted}:
         raise ConfigError(
             f"{path}: add_prefix_space = {str(wanted).lower()} contradicts tokenizer.json. Save the tokenizer again."
         )
@@ -60,7 +64,7 @@ def check_tokenizer_settings(
         {token.get("content") for token in added if isinstance(token, Mapping)} if isinstance(added, list) else set()
     )
     for role, token in special.items():
-        if token not in names and len(token) == 1:
+        if token not in names and len(token) == 1 and role != "pad_token":
             raise ConfigError(
                 f"{path}: {role} = {shorten(token)} is an ordinary token of tokenizer.json, and no special symbol. "
                 "Save the tokenizer again."

@@ -105,7 +105,9 @@ def _output(family: str, config: ForeignConfig, tensors: Mapping[str, np.ndarray
     is_scaled = family == "t5" and _is_scaled(config)
     embedding = next((tensors[name] for name in EMBEDDINGS if name in tensors), None)
     is_untied = HEAD in tensors and embedding is not None and not np.array_equal(tensors[HEAD], embedding)
-    return is_scaled, is_untied and not is_scaled
+    if is_scaled and is_untied:
+        raise config.error("scale_decoder_outputs", True, "false with an output projection that has its own weights,")
+    return is_scaled, is_untied
 
 
 def _is_scaled(config: ForeignConfig) -> bool:
