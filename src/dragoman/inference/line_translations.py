@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from dragoman.data.document_context import count_context_tokens
 from dragoman.data.tokenizers import LanguageTokenizer
@@ -9,12 +10,12 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.constraints import PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis, without_first
 from dragoman.errors import warn
-from dragoman.evaluation.quality_profile import QualityProfile
-from dragoman.evaluation.source_familiarity import SourceFamiliarity
 from dragoman.inference.control.inline_markup import align_ahead, markup_warning
+from dragoman.inference.model_facts import ModelFacts
 from dragoman.inference.quality_signals import ModelTexts
 from dragoman.inference.scheduler import Request
 from dragoman.inference.text_requests import TextRequests
+from dragoman.inference.text_segmentation import Segment
 from dragoman.inference.translation_result import (
     Translation,
     TranslationResult,
@@ -32,8 +33,7 @@ def join_segments(
     config: DecodingConfig,
     target: LanguageTokenizer,
     typography: Typography,
-    quality_profile: QualityProfile | None,
-    familiarity: SourceFamiliarity | None,
+    facts: ModelFacts,
 ) -> list[list[Translation]]:
     """Return the translations of each block of a text as the model wrote them.
 
@@ -43,30 +43,39 @@ def join_segments(
     blocks = []
     for block in line.blocks:
         layout, sentences = block.segmented
-        segments = (segment.text for sentence in sentences for segment in sentence)
+        segments = [segment for sentence in sentences for segment in sentence]
         parts = iter(
             [
                 _translations(
-                    target, typography, text, _sentences(next(outputs), line, config, target), _constraints(request)
+                    target,
+                    typography,
+                    segment.text,
+                    _sentences(next(outputs), line, config, target),
+                    _constraints(request),
                 )
-                for text, request in zip(segments, block.requests, strict=True)
+                for segment, request in zip(segments, block.requests, strict=True)
             ]
         )
         joined = [
             join_translations(
-                [next(parts) for _ in segments], config, join_texts=lambda some: " ".join(filter(None, some))
+                [next(parts) for _ in sentence], config, join_texts=lambda some: " ".join(filter(None, some))
             )
-            for segments in sentences
+            for sentence in sentences
         ]
         whole = join_translations(joined, config, join_texts=layout.fill)
-        is_unfamiliar = familiarity is not None and any(
-            familiarity.is_unfamiliar((segment.alone or segment).ids) for segments in sentences for segment in segments
+        read = partial(
+            ModelTexts, block.text.text, profile=facts.quality_profile, is_unfamiliar=_unlike(segments, facts)
         )
-        read = block.text.text
-        blocks.append(
-            [replace(one, model_texts=ModelTexts(read, one.text, quality_profile, is_unfamiliar)) for one in whole]
-        )
+        blocks.append([replace(translation, model_texts=read(translation.text)) for translation in whole])
     return blocks
+
+
+def _unlike(segments: Sequence[Segment], facts: ModelFacts) -> bool:
+    """Return whether a segment is unlike the texts that the model was trained on."""
+    familiarity = facts.familiarity
+    return familiarity is not None and any(
+        familiarity.is_unfamiliar((segment.alone or segment).ids) for segment in segments
+    )
 
 
 def restore_texts(

@@ -17,8 +17,6 @@ from dragoman.decoding.config import (
 )
 from dragoman.decoding.hypothesis import Hypothesis, without_forced
 from dragoman.errors import ConfigError, DataError, one_warning_per_problem
-from dragoman.evaluation.quality_profile import QualityProfile
-from dragoman.evaluation.source_familiarity import SourceFamiliarity
 from dragoman.inference.alternatives import Alternative, NextToken, next_tokens
 from dragoman.inference.backends.protocol import as_backend, describe_backend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features, read_chunks
@@ -37,15 +35,15 @@ from dragoman.inference.length_batches import (
     text_list,
 )
 from dragoman.inference.line_translations import join_segments, restore_text, restore_texts
+from dragoman.inference.model_facts import NO_FACTS
 from dragoman.inference.preceding_sentences import TextContext, join_sources
 from dragoman.inference.scheduler import Request
 from dragoman.inference.stream_chunks import FlatStream, number_chunks
 from dragoman.inference.text_requests import RequestBuilder, SearchRounds, TextRequests
-from dragoman.inference.text_segmentation import DEFAULT_LANGUAGE, build_splitter
+from dragoman.inference.text_segmentation import build_splitter
 from dragoman.inference.translation_options import DecodingOptions, LanguageOptions, StreamOptions, TranslationOptions
 from dragoman.inference.translation_result import Translation, TranslationResult
 from dragoman.inference.typography import Typography
-from dragoman.models.alignment_head import AlignmentHead
 from dragoman.models.special_symbols import EOS
 from dragoman.number_words import counted
 
@@ -104,14 +102,8 @@ class Translator:
         self._typography = Typography(tokenizer)
         self.batch_tokens = batch_tokens
         self.config = config
-        self.quality_profile: QualityProfile | None = None
-        """Calibration of the confidence, and statistics by which translations are checked; None where unknown."""
-        self.familiarity: SourceFamiliarity | None = None
-        """Model of the training sources, by which unlike texts are marked; None where unknown."""
-        self.source_language = DEFAULT_LANGUAGE
-        """Code of the language by whose rules texts are split into sentences, unless `language` names another."""
-        self.alignment_head: AlignmentHead | None = None
-        """Cross-attention by which tags are placed; None for `AlignmentHead.default`."""
+        self.facts = NO_FACTS
+        """What is recorded about the model."""
         self.backend = as_backend(model, tokenizer=tokenizer, device=device)
         self.device = self.backend.device
         self.runner = RequestRunner(self.backend, batch_tokens=batch_tokens)
@@ -312,10 +304,10 @@ class Translator:
             self.backend,
             chosen,
             direction=direction,
-            splitter=build_splitter(options.get("split"), options.get("language"), default=self.source_language),
+            splitter=build_splitter(options.get("split"), options.get("language"), default=self.facts.source_language),
             max_segment_length=self.max_segment_length,
             aligner=PairAligner(
-                self.backend, self._typography.tokenizer, direction, self.runner.turn, head=self.alignment_head
+                self.backend, self._typography.tokenizer, direction, self.runner.turn, head=self.facts.alignment_head
             ),
             context=options.get("context"),
         )
@@ -493,6 +485,5 @@ class Translator:
             config=config,
             target=self.tokenizer.target,
             typography=self._typography,
-            quality_profile=self.quality_profile,
-            familiarity=self.familiarity,
+            facts=self.facts,
         )

@@ -24,6 +24,7 @@ from dragoman.inference.backends.cpu_backend import CpuBackend, CpuEnsemble
 from dragoman.inference.backends.int8_shift_backend import Int8ShiftBackend
 from dragoman.inference.backends.onnx_backend import OnnxBackend
 from dragoman.inference.length_batches import BATCH_TOKENS, check_positive
+from dragoman.inference.model_facts import ModelFacts
 from dragoman.inference.text_segmentation import DEFAULT_LANGUAGE
 from dragoman.inference.translator import Translator
 from dragoman.models.alignment_head import AlignmentHead
@@ -146,10 +147,7 @@ def load(
     if model is None:
         model = load_torch_model(path, device=device, batch_tokens=batch_tokens)
     if isinstance(model, Translator) and not ensemble:
-        model.quality_profile = folder.read_quality()
-        model.familiarity = folder.read_familiarity()
-        model.alignment_head = _read_alignment_head(folder)
-        model.source_language = _source_language(folder)
+        model.facts = _read_facts(folder)
     if not shortlist:
         return model
     if not isinstance(model, Translator):
@@ -177,10 +175,12 @@ def load_torch_model(
     return tasks.build_task(experiment).load(folder, device=runs.choose_device(device), batch_tokens=batch_tokens)
 
 
-def _source_language(folder: RunFolder) -> str:
-    """Return the language that a run records for its sources, English by default."""
+def _read_facts(folder: RunFolder) -> ModelFacts:
+    """Return what a run records about its model."""
     source, _ = recorded_languages(folder.read_raw_config())
-    return source or DEFAULT_LANGUAGE
+    return ModelFacts(
+        source or DEFAULT_LANGUAGE, folder.read_quality(), folder.read_familiarity(), _read_alignment_head(folder)
+    )
 
 
 def _read_alignment_head(folder: RunFolder) -> AlignmentHead | None:
@@ -290,10 +290,7 @@ def apply_shortlist(translator: Translator, shortlist: Shortlist) -> Translator:
         max_segment_length=translator.max_segment_length,
         config=translator.config,
     )
-    restricted.quality_profile = translator.quality_profile
-    restricted.familiarity = translator.familiarity
-    restricted.alignment_head = translator.alignment_head
-    restricted.source_language = translator.source_language
+    restricted.facts = translator.facts
     return restricted
 
 

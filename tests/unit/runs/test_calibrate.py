@@ -57,7 +57,7 @@ def test_damaged_files_are_refused(run: Path, path: tuple[str, ...], value: obje
     statistics = {"mean_log_ratio": 0.1, "max_deviation": 0.5, "scripts": ["LATIN"], "copies": False}
     tree: Any = {"pairs": 100, "curve": {"confidences": [0.1, 0.9], "scores": [10.0, 90.0]}, "statistics": statistics}
     RunFolder(run).quality.write_text(json.dumps(tree))
-    assert load(run, Translator).quality_profile is not None
+    assert load(run, Translator).facts.quality_profile is not None
     inner = tree
     for key in path[:-1]:
         inner = inner[key]

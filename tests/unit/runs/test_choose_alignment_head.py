@@ -72,7 +72,7 @@ def test_calibrated_runs_and_exports_align_by_the_chosen_head(
     export(run, tmp_path / "int8", compute_type="int8")
     for path in (run, tmp_path / "int8"):
         translator = load(path, Translator)
-        assert translator.alignment_head == result.alignment.head
+        assert translator.facts.alignment_head == result.alignment.head
         assert heads_used(translator, monkeypatch) == [result.alignment.head]
 
 

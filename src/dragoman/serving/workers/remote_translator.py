@@ -17,10 +17,10 @@ from dragoman.data.readers.conllu import Heads
 from dragoman.data.tokenizers import Tokenizer
 from dragoman.decoding.config import DecodingConfig, LengthPenalty
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.inference import Translator
 from dragoman.inference.backends.protocol import Sources
 from dragoman.inference.concurrent_calls import run_in_thread
+from dragoman.inference.model_facts import ModelFacts
 from dragoman.inference.scheduler import Request
 from dragoman.models.alignment_head import AlignmentHead
 from dragoman.serving.workers.calls import call_server, dump, load
@@ -39,8 +39,7 @@ class TranslatorDescription:
     config: DecodingConfig
     batch_tokens: int
     max_segment_length: int
-    quality_profile: QualityProfile | None
-    alignment_head: AlignmentHead | None
+    facts: ModelFacts
     max_length: int | None
     needs_source_features: bool
 
@@ -53,8 +52,7 @@ class TranslatorDescription:
             translator.config,
             translator.batch_tokens,
             translator.max_segment_length,
-            translator.quality_profile,
-            translator.alignment_head,
+            translator.facts,
             translator.backend.max_length,
             translator.backend.needs_source_features,
         )
@@ -69,8 +67,7 @@ class TranslatorDescription:
             max_segment_length=self.max_segment_length,
             config=self.config,
         )
-        translator.quality_profile = self.quality_profile
-        translator.alignment_head = self.alignment_head
+        translator.facts = self.facts
         return translator
 
 
