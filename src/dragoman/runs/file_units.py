@@ -9,11 +9,14 @@ from typing import final
 
 from dragoman.data.documents.document import Document, Origin, Unit, UnitTranslation
 from dragoman.data.documents.line_breaks import Paragraph, cut_lines, has_letters
+from dragoman.data.markup.elements import emptied_elements
+from dragoman.data.markup.tags import MarkupRules
 from dragoman.data.placeholders.accelerators import recognize_accelerator, remove_accelerator
 from dragoman.data.placeholders.icu_messages import IcuMessage
 from dragoman.data.placeholders.numbering import remove_numbers
 from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.placeholders.rules import AnyPlaceholders, PlaceholderRules
+from dragoman.errors import DataError
 
 _TAG = re.compile(r"<[^<>]*>")
 
@@ -71,11 +74,25 @@ class AnalyzedUnit:
             source=unit.source,
             warnings=(
                 *warnings,
+                *self._emptied_elements(text, warnings),
                 *([f"longer than {unit.max_length} characters"] if too_long else []),
                 *self._placeholder_warnings(text),
             ),
             placeholders=self.placeholders.total(),
         )
+
+    def _emptied_elements(self, text: str, warnings: Sequence[str]) -> Iterator[str]:
+        """Yield warnings of elements without text in a translation, which no other warning is about."""
+        if "</" not in self.unit.source or self.is_message:
+            return
+        rules = MarkupRules(self.unit.markup or "html")
+        try:
+            emptied = emptied_elements(self.unit.source, text, rules)
+        except DataError:  # elements nested too deep, whose tags are placeholders
+            return
+        for tag in emptied:
+            if not any(f"{tag:.60}" in warning for warning in warnings):
+                yield f"{tag:.60} has no text in the translation"
 
     def _placeholder_warnings(self, text: str) -> Iterator[str]:
         """Yield warnings of placeholders that a translation lacks or has more often, and of a lost mnemonic."""

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, Unpack, final
 
 from dragoman.atomic_files import write_atomically
 from dragoman.data.documents.document import Document, Markup, Unit, UnitTranslation
-from dragoman.data.documents.line_breaks import Paragraph, join_lines
+from dragoman.data.documents.line_breaks import join_lines
 from dragoman.data.documents.recognize import DocumentFormat, open_document
 from dragoman.data.documents.translation_memory import TranslationMemory
 from dragoman.data.markup import MarkupRules
@@ -23,9 +23,10 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import collect_text_warnings
 from dragoman.inference.control.inline_markup import MarkupWarning
 from dragoman.inference.translation_options import StreamOptions
-from dragoman.inference.translation_result import TranslationResult
+from dragoman.inference.translation_result import Translation, TranslationResult
 from dragoman.inference.translator import Translator
 from dragoman.runs.file_report import FileReport, TermReport
+from dragoman.runs.file_tags import TaggedText
 from dragoman.runs.file_units import AnalyzedUnit, analyze_units, without_tags
 from dragoman.runs.preceding_texts import preceding_texts, texts_with_context
 
@@ -33,10 +34,12 @@ Selection = Literal["untranslated", "needs_review", "all"]
 """Units that are translated: those without a translation; also those whose translation needs review; all but final."""
 Review = Literal["warned", "all", "none"]
 """Translations that the file marks for review: those with warnings, all, or none."""
+_CODES = MarkupRules("xml", outline_detection=False)
+"""Rules for inline codes, which may stand next to no text."""
 _MARKUP: dict[Markup | None, MarkupRules | None] = {
     None: None,
     "html": MarkupRules("html"),
-    "xml": MarkupRules("xml", outline_detection=False),  # codes next to no text are inline, too
+    "xml": _CODES,
 }
 """Rules for the markup of units."""
 _WARNED = ("cut_off", "unmet")
@@ -146,21 +149,50 @@ def with_languages(translator: Translator, stream_options: StreamOptions) -> Str
 
 
 @dataclass(slots=True)
+class _Text:
+    """Paragraph that is translated, and what was made of it."""
+
+    text: str
+    tagged: TaggedText | None
+    """The text with codes in place of its tags; None to protect its tags as placeholders."""
+    result: TranslationResult | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def receive(self, result: TranslationResult) -> bool:
+        """Return whether a translation is used: not if values would be in the wrong places of its tags."""
+        tagged, self.result = self.tagged, result
+        problems = result[0].markup_problems
+        if tagged is not None:
+            if not tagged.keeps_order(result.text):
+                self.tagged = None
+                return False
+            self.result = TranslationResult(replace(one, text=tagged.restore(one.text)) for one in result)
+            problems = tuple(map(tagged.name, problems))
+        self.warnings += problems
+        return True
+
+    @property
+    def best(self) -> Translation:
+        """The translation of the text."""
+        assert self.result is not None, "the text is translated"
+        return self.result[0]
+
+
 class _Work:
     """Text that is translated once for all units that have it."""
 
-    paragraphs: tuple[Paragraph, ...]
-    results: list[TranslationResult] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def texts(self) -> list[str]:
-        return [one.text for one in self.paragraphs if one.text]
+    def __init__(self, unit: AnalyzedUnit) -> None:
+        self.unit = unit
+        can_place = unit.unit.markup is None and unit.rules is not None and not (unit.is_message or unit.has_mnemonic)
+        self.texts = [
+            _Text(one.text, TaggedText.of(one.text) if can_place else None) for one in unit.paragraphs if one.text
+        ]
 
     @property
     def translation(self) -> str:
-        results = iter(self.results)
-        return join_lines(self.paragraphs, [next(results).text if one.text else "" for one in self.paragraphs])
+        texts = iter(self.texts)
+        paragraphs = self.unit.paragraphs
+        return join_lines(paragraphs, [next(texts).best.text if one.text else "" for one in paragraphs])
 
 
 _Key = tuple[Markup | None, str, PlaceholderRules | None, tuple[str, ...]]
@@ -213,7 +245,8 @@ def translate_units(
                 keys[number] = (unit.unit.markup, unit.unit.source, unit.rules, context)
     work: dict[_Key, _Work] = {}
     for number, key in keys.items():
-        work.setdefault(key, _Work(units[number].paragraphs))
+        if key not in work:
+            work[key] = _Work(units[number])
     _run(translator, work, config, searching, progress)
     choices = _make_consistent(translator, work, config, searching) if options.consistent_terms else []
     for number, key in keys.items():
@@ -262,25 +295,31 @@ def _run(
     stream_options: StreamOptions,
     progress: Progress,
 ) -> None:
-    """Translate all texts in one stream."""
-    jobs = [one for one in work.values() for _ in one.texts]
-    texts = (text for one in work.values() for text in one.texts)
-    markup = [_MARKUP[kind] for (kind, *_), one in work.items() for _ in one.texts]
-    if any(markup):
-        stream_options = {**stream_options, "markup": markup}
-    placeholders = [rules for (_, _, rules, _), one in work.items() for _ in one.texts]
-    stream_options = {**stream_options, "placeholders": placeholders if any(placeholders) else None}
-    if stream_options["context"] is not None:
-        context = [own for (*_, before), one in work.items() for own in texts_with_context(one.texts, before)]
-        stream_options["context"] = context
-    results = translator.translate_stream(texts, config, **stream_options)
-    with collect_text_warnings() as warnings:
-        for job, result in zip(jobs, progress(results, len(jobs)), strict=True):
-            job.results.append(result)
-            job.warnings += result[0].markup_problems
-    for warning in warnings:
-        if not isinstance(warning, MarkupWarning):  # its problems are there already
-            jobs[warning.number - 1].warnings.append(warning.message)
+    """Translate all texts in one stream, and texts again whose tags cannot be placed."""
+    jobs = [(key, text) for key, one in work.items() for text in one.texts]
+    contexts = [
+        own
+        for (*_, before), one in work.items()
+        for own in texts_with_context([text.text for text in one.texts], before)
+    ]
+    has_context = stream_options["context"] is not None
+    rows = list(zip(jobs, contexts, strict=True))
+    while rows:
+        markup = [_CODES if text.tagged is not None else _MARKUP[key[0]] for (key, text), _ in rows]
+        placeholders = [key[2] for (key, _), _ in rows]
+        options: StreamOptions = {**stream_options, "placeholders": placeholders if any(placeholders) else None}
+        if any(markup):
+            options["markup"] = markup
+        if has_context:
+            options["context"] = [context for _, context in rows]
+        texts = (text.text if text.tagged is None else text.tagged.fragment for (_, text), _ in rows)
+        results = translator.translate_stream(texts, config, **options)
+        with collect_text_warnings() as warnings:
+            used = [row[0][1].receive(result) for row, result in zip(rows, progress(results, len(rows)), strict=True)]
+        for warning in warnings:
+            if used[warning.number - 1] and not isinstance(warning, MarkupWarning):  # its problems are there already
+                rows[warning.number - 1][0][1].warnings.append(warning.message)
+        rows = [row for row, is_used in zip(rows, used, strict=True) if not is_used]
 
 
 def _make_consistent(
@@ -293,7 +332,7 @@ def _make_consistent(
     keys = list(work)
     choices = choose_words(glossary, [_plain_pair(key, work[key]) for key in keys])
     places = {place for choice in choices for place in choice.others}
-    again = {key: _Work(work[key].paragraphs) for place, key in enumerate(keys) if place in places}
+    again = {key: _Work(work[key].unit) for place, key in enumerate(keys) if place in places}
     if again:
         chosen: StreamOptions = {**stream_options, "glossary": with_choices(glossary, choices)}
         _run(translator, again, config, chosen, lambda results, _: results)
@@ -315,10 +354,9 @@ def _plain_pair(key: _Key, work: _Work) -> tuple[str, str]:
 
 
 def _from_model(unit: AnalyzedUnit, work: _Work) -> UnitTranslation:
-    best = [result[0] for result in work.results]
+    best = [text.best for text in work.texts]
     issues = [one.message for result in best for one in result.quality.warnings if one.kind not in _WARNED]
-    problems = [problem for result in best for problem in result.markup_problems]
-    warnings = tuple(dict.fromkeys([*work.warnings, *issues, *problems]))
+    warnings = tuple(dict.fromkeys([*(warning for text in work.texts for warning in text.warnings), *issues]))
     return replace(
         unit.translated(work.translation, "machine", warnings=warnings),
         confidence=min((result.quality.confidence for result in best), default=None),

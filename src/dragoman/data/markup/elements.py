@@ -75,6 +75,15 @@ def pair_tags(fragment: str, rules: MarkupRules) -> tuple[list[Part], list[str]]
     return numbered, problems
 
 
+def emptied_elements(fragment: str, translation: str, rules: MarkupRules) -> list[str]:
+    """Return the start tags of elements that have text in a fragment, and none in its translation."""
+    filled = (
+        Counter(part.source for part in pair_tags(text, rules)[0] if part.kind == "start")
+        for text in (fragment, translation)
+    )
+    return list((next(filled) - next(filled)).elements())
+
+
 def check_depth(depth: int) -> None:
     """Raise DataError where elements are nested too deep."""
     if depth > MAX_DEPTH:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final, final, get_args
 
 from dragoman.data.markup import InlineText, Markup, MarkupRules, TokenAlignment
+from dragoman.data.markup.elements import emptied_elements
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.control.pair_aligner import MAX_WEIGHTS, PairAligner, TextPair
 from dragoman.inference.control.prepared_text import PreparedText
@@ -25,6 +26,7 @@ class MarkupStep:
 
     inline: InlineText
     aligner: PairAligner
+    rules: MarkupRules
 
     @property
     def text(self) -> str:
@@ -58,6 +60,9 @@ class MarkupStep:
             alignment = alignment.moved(trace)
         placed = self.inline.place(text, alignment, () if trace is None else trace.kept)
         problems += (f"{_GUESS} {tag:.60}, so that its place is a guess" for tag in placed.unplaced)
+        if self.inline.items and text:
+            emptied = emptied_elements(self.inline.fragment, placed.content, self.rules)
+            problems += (f"{tag:.60} has no text in the translation" for tag in emptied)
         return replace(translation, text=placed.content, markup_problems=tuple(dict.fromkeys(problems)), trace=None)
 
 

@@ -148,7 +148,7 @@ class _Preparation:
         text, cuts = original, list[int]()
         if rules is not None and message is None:  # the branches of a message are no fragments of markup
             inline = parse_inline(original, rules)
-            steps.append(MarkupStep(inline, self.aligner))
+            steps.append(MarkupStep(inline, self.aligner, rules))
             text, cuts = inline.text, inline.cuts
         elif kept is not None and kept.accelerator is not None and rules is None:
             marked = remove_accelerator(original, kept.accelerator)
