@@ -9,6 +9,7 @@ from typing import final
 
 from dragoman.data.documents.document import Document, Origin, Unit, UnitTranslation
 from dragoman.data.documents.line_breaks import Paragraph, cut_lines, has_letters
+from dragoman.data.documents.plural_categories import plural_categories
 from dragoman.data.markup.elements import emptied_elements
 from dragoman.data.markup.tags import MarkupRules
 from dragoman.data.placeholders.accelerators import recognize_accelerator, remove_accelerator
@@ -51,7 +52,9 @@ class AnalyzedUnit:
         text = "".join([*words, plain[end:]])
         if unit.markup is not None:
             text = html.unescape(_TAG.sub(" ", text))
-        is_message = IcuMessage.parse(unit.source) is not None
+        language = None if rules is None else rules.plural_language
+        categories = (plural_categories(language) or ()) if language is not None else ()
+        is_message = (IcuMessage.parse(unit.source, categories) or IcuMessage.parse(unit.source)) is not None
         return cls(
             unit,
             rules,

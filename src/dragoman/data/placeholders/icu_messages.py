@@ -9,10 +9,13 @@ Syntax: https://unicode-org.github.io/icu/userguide/format_parse/messages/
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self, final
+from functools import lru_cache
+from typing import Final, final
 
 MAX_BRANCHES = 64
 """Combinations of branches of a message that is translated."""
+_REMEMBERED = 256
+"""Messages that are remembered: a file and the translator read the same ones."""
 MAX_DEPTH = 16
 """Choices inside of each other."""
 _CHOICE = re.compile(r"\{\s*+([^\s{},']++)\s*+,\s*+(plural|selectordinal|select)\s*+,(\s*+offset\s*+:\s*+\d++)?+\s*+")
@@ -75,7 +78,7 @@ class IcuMessage:
     """What surrounds the leaves: one more than leaves."""
 
     @classmethod
-    def parse(cls, text: str, categories: Sequence[str] = ()) -> Self | None:
+    def parse(cls, text: str, categories: Sequence[str] = ()) -> "IcuMessage | None":
         """Return the message; None if the text has no choice, is no message or has too many branches.
 
         A text with doubled apostrophes and an argument is a message, too. Choices by a cardinal number have a branch
@@ -83,22 +86,7 @@ class IcuMessage:
         """
         if not _CHOICE.search(text) and not ("''" in text and "{" in text):
             return None
-        try:
-            message, end = _parse(text, 0, None, 0)
-            _add_categories(message, categories)
-            pieces = list(_expand(message, None)) if end == len(text) else []
-        except _NotTranslatableError:
-            return None
-        leaves = tuple(piece for piece in pieces if isinstance(piece, Leaf))
-        if not leaves:
-            return None
-        parts = [""]
-        for piece in pieces:
-            if isinstance(piece, str):
-                parts[-1] += piece
-            else:
-                parts.append("")
-        return cls(leaves, "''" in text, tuple(parts))
+        return _parse_once(text, tuple(categories))
 
     def fill(self, leaves: Sequence[str]) -> str:
         """Return the message with other sentences, as a message writes them."""
@@ -108,6 +96,26 @@ class IcuMessage:
     def quote(self, leaf: Leaf) -> Callable[[str], str]:
         """Return the function that quotes text of a leaf."""
         return lambda text: quote_text(text, in_plural=leaf.in_plural, doubles=self.doubles)
+
+
+@lru_cache(_REMEMBERED)
+def _parse_once(text: str, categories: tuple[str, ...]) -> IcuMessage | None:
+    try:
+        message, end = _parse(text, 0, None, 0)
+        _add_categories(message, categories)
+        pieces = list(_expand(message, None)) if end == len(text) else []
+    except _NotTranslatableError:
+        return None
+    leaves = tuple(piece for piece in pieces if isinstance(piece, Leaf))
+    if not leaves:
+        return None
+    parts = [""]
+    for piece in pieces:
+        if isinstance(piece, str):
+            parts[-1] += piece
+        else:
+            parts.append("")
+    return IcuMessage(leaves, "''" in text, tuple(parts))
 
 
 def unquote_text(source: str, *, in_plural: bool) -> str:

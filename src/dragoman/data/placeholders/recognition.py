@@ -153,7 +153,18 @@ def find_placeholders(text: str, *, markup: bool = False) -> list[Placeholder]:
 
     With `markup` the text is a fragment of XML or HTML: its tags and entities are none, nor anything inside of them.
     """
-    return list(_find(text, markup=markup))
+    found = _find_once(text, markup) if len(text) <= _MAX_REMEMBERED else _find(text, markup=markup)
+    return list(found)
+
+
+_REMEMBERED: Final = 4096
+_MAX_REMEMBERED: Final = 2000
+"""Texts whose placeholders are remembered, and their characters: a file and the translator read the same texts."""
+
+
+@lru_cache(_REMEMBERED)
+def _find_once(text: str, markup: bool) -> tuple[Placeholder, ...]:
+    return tuple(_find(text, markup=markup))
 
 
 def _find(text: str, *, markup: bool) -> Iterator[Placeholder]:
