@@ -12,6 +12,8 @@ from dragoman.data.markup.inline_items import Item, PlacedItem
 from dragoman.data.markup.token_alignment import find_atoms
 from dragoman.data.text_places import Span
 
+_MIN_COPY: Final = 0.1
+"""Weight on the words of an untranslated element below which the same words of a translation are not those of it."""
 _THRESHOLD: Final = 0.4
 """Weight on the words of an element from which a word of the translation belongs to it."""
 _MIN_CLAIM: Final = 0.2
@@ -102,8 +104,16 @@ class Placer:
         self, item: Item, belongs: Float[np.ndarray, " targets"], free: Sequence[Span]
     ) -> tuple[float, int, int]:
         """Return score and place of the consecutive atoms that belong to an element most."""
+        aligned = self._aligned_span(item, belongs, free)
         if item.text and (copies := self._copies(item.text, free)):
-            return max((float(belongs[begin:end].sum()) + len(belongs), begin, end) for begin, end in copies)
+            score, begin, end = max((float(belongs[begin:end].sum()), begin, end) for begin, end in copies)
+            if score >= _MIN_COPY or aligned[0] <= 0:  # otherwise, these are other words, as `main` in `main.rs`
+                return score + len(belongs), begin, end
+        return aligned
+
+    def _aligned_span(
+        self, item: Item, belongs: Float[np.ndarray, " targets"], free: Sequence[Span]
+    ) -> tuple[float, int, int]:
         best = (0.0, 0, 0)
         for low, high in free:
             score, begin = 0.0, low

@@ -1,5 +1,7 @@
 """Inline tags: what a model reads, and where tags stand in translations."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,13 @@ def test_places_without_alignment_are_proportional() -> None:
     assert parsed.place("A B C D E F G H", None).content == "<x/>A B <b>C D <i>E F</i></b> G H"
     guess = TokenAlignment.proportional(parsed.text, "A B C D E F G H")
     assert parsed.place("A B C D E F G H", guess).content == "<x/>A B <b>C D <i>E F</i></b> G H"
+
+
+def test_code_takes_the_place_of_its_own_words_not_of_equal_ones() -> None:
+    source, target = "the main.rs file has main", "o ficheiro main.rs tem principal"
+    spans = [[found.span() for found in re.finditer(r"\S+", text)] for text in (source, target)]
+    weights = np.zeros((5, 5))
+    weights[range(5), [0, 2, 1, 3, 4]] = 1
+    parsed = parse_inline("the <em>main.rs</em> file has <code>main</code>", HTML)
+    placed = parsed.place(target, TokenAlignment(tuple(spans[0]), tuple(spans[1]), weights))
+    assert placed.content == "o ficheiro <em>main.rs</em> tem <code>main</code>"
