@@ -18,6 +18,7 @@ from dragoman.data.placeholders.numbering import remove_numbers
 from dragoman.data.placeholders.recognition import find_placeholders
 from dragoman.data.placeholders.rules import AnyPlaceholders, PlaceholderRules
 from dragoman.errors import DataError
+from dragoman.inference.control.inline_markup import emptied_problem
 
 _TAG = re.compile(r"<[^<>]*>")
 
@@ -95,7 +96,7 @@ class AnalyzedUnit:
             return
         for tag in emptied:
             if not any(f"{tag:.60}" in warning for warning in warnings):
-                yield f"{tag:.60} has no text in the translation"
+                yield emptied_problem(tag)
 
     def _placeholder_warnings(self, text: str) -> Iterator[str]:
         """Yield warnings of placeholders that a translation lacks or has more often, and of a lost mnemonic."""

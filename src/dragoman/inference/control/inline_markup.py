@@ -17,6 +17,7 @@ AnyMarkup = Markup | MarkupRules
 TextMarkup = AnyMarkup | Sequence[AnyMarkup | None]
 """Markup of all texts, or that of each text, None of a plain one."""
 _GUESS: Final = "no word is aligned to"
+_EMPTIED: Final = "the translation has no text in"
 
 
 @final
@@ -62,7 +63,7 @@ class MarkupStep:
         problems += (f"{_GUESS} {tag:.60}, so that its place is a guess" for tag in placed.unplaced)
         if self.inline.items and text:
             emptied = emptied_elements(self.inline.fragment, placed.content, self.rules)
-            problems += (f"{tag:.60} has no text in the translation" for tag in emptied)
+            problems += (emptied_problem(tag) for tag in emptied)
         return replace(translation, text=placed.content, markup_problems=tuple(dict.fromkeys(problems)), trace=None)
 
 
@@ -80,13 +81,18 @@ def align_ahead(texts: Iterable[tuple[PreparedText, Sequence[Translation]]]) -> 
             aligner.align_ahead(some)
 
 
+def emptied_problem(start_tag: str) -> str:
+    """Return the message about an element that has text, but none in the translation."""
+    return f"{_EMPTIED} {start_tag:.60}"
+
+
 class MarkupWarning(TranslationWarning):
     """Warning about the tags of a text, which `Translation.markup_problems` names."""
 
 
 def markup_warning(translation: Translation, line: int) -> MarkupWarning | None:
     """Return a warning about the markup of a text that is malformed, or whose tags no alignment places."""
-    problems = [one for one in translation.markup_problems if not one.startswith(_GUESS)]
+    problems = [one for one in translation.markup_problems if not one.startswith((_GUESS, _EMPTIED))]
     if not problems:
         return None
     problem = "texts have tags whose places in the translations are guesses"
