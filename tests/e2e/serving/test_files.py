@@ -60,8 +60,8 @@ def file_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSer
         yield running
 
 
-def translated(server: RunningServer, name: str, content: bytes, target: str) -> bytes:
-    parts = {"source": "en", "target": target}
+def translated(server: RunningServer, name: str, content: bytes, target: str, *, source: str = "en") -> bytes:
+    parts = {"source": source, "target": target}
     answer = requests.post(server.url + "/translate_file", data=parts, files={"file": (name, content)}, timeout=120)
     return requests.get(answer.json()["translatedFileUrl"], timeout=60).content
 
@@ -82,6 +82,14 @@ def test_pivoted_files_keep_placeholders_and_menu_mnemonics(file_server: Running
     texts = [line.removeprefix("msgstr ") for line in content.splitlines() if line.startswith("msgstr ")]
     assert [text.count("_") for text in texts[1:3]] == [1, 1]
     assert "fuzzy" in content
+
+
+def test_the_language_of_a_file_is_detected(file_server: RunningServer) -> None:
+    english = b"The cat sleeps in the house by the sea.\n\nTwo dogs play with the ball.\n"
+    german = "Die Katze schläft in dem Haus am Meer.\n".encode()
+    detected = translated(file_server, "a.txt", english, "de", source="auto")
+    assert detected == translated(file_server, "a.txt", english, "de") != english
+    assert translated(file_server, "a.txt", german, "de", source="auto") == german
 
 
 INLINE = ["<b>{}</b>", "<a href='x?a=1&b=2'>{}</a>", '<span class="c">{}</span>', "<em><i>{}</i></em>", "{}<br>", "{}"]
