@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.decoding import DecodingConfig, Hypothesis, OutputStart
 from dragoman.decoding.constraints import Phrase, PhraseAutomaton
-from dragoman.decoding.constraints.phrase_automaton import BOUNDARY, HYPHEN, INSIDE
+from dragoman.decoding.constraints.phrase_automaton import BOUNDARY, HYPHEN, INSIDE, TokenEdges
 from tests.fake_models import PrefixModel, Sources
 from tests.properties.test_beam_search import assert_same, every_output, networks
 from tests.property_settings import examples
@@ -36,25 +36,39 @@ def build(drawn: list[Drawn]) -> list[Phrase]:
     return [Phrase(forms, kind, str(number), whole) for number, (forms, kind, whole) in enumerate(drawn)]
 
 
-def boundaries(words: int) -> st.SearchStrategy[np.ndarray]:
+def boundaries(words: int) -> st.SearchStrategy[TokenEdges]:
+    """Draw the edges of the tokens of a vocabulary of this many words."""
     kinds = st.sampled_from([INSIDE, HYPHEN, BOUNDARY])
-    return st.lists(kinds, min_size=words, max_size=words).map(lambda own: np.array([INSIDE] * FIRST + own))
+    tokens = st.lists(st.tuples(kinds, st.booleans()), min_size=words, max_size=words)
+    return tokens.map(lambda drawn: edges([INSIDE] * FIRST + [kind for kind, _ in drawn], [end for _, end in drawn]))
 
 
-def counts(output: tuple[int, ...], phrase: Phrase, ends: np.ndarray) -> int:
-    """Count, by definition, the places where a form ends, before a boundary if it is of whole words.
+def edges(starts: list[int], word_ends: list[bool]) -> TokenEdges:
+    return TokenEdges(np.array(starts), np.array([False] * FIRST + word_ends))
 
-    A hyphen is a boundary for phrases that may not appear, or not twice.
+
+def counts(output: tuple[int, ...], phrase: Phrase, ends: TokenEdges) -> int:
+    """Count, by definition, the places where a form ends, between the ends of words if it is of whole words.
+
+    A hyphen ends a word for phrases that may not appear.
     """
-    over = (HYPHEN, BOUNDARY) if phrase.kind in ("once", "forbidden") else (BOUNDARY,)
+    over = (HYPHEN, BOUNDARY) if phrase.kind == "forbidden" else (BOUNDARY,)
+
+    def is_whole(first: int, place: int) -> bool:
+        begins = ends.starts[output[first]] == BOUNDARY or first == 0 or ends.ends[output[first - 1]]
+        stops = ends.ends[output[place - 1]] or place == len(output) or ends.starts[output[place]] in over
+        return bool(begins and stops)
+
     return sum(
-        any(output[max(0, place - len(form)) : place] == form for form in phrase.forms)
-        and (not phrase.whole_words or place == len(output) or ends[output[place]] in over)
+        any(
+            output[first:place] in phrase.forms and (not phrase.whole_words or is_whole(first, place))
+            for first in range(place)
+        )
         for place in range(1, len(output) + 1)
     )
 
 
-def obeys(output: tuple[int, ...], constraints: list[Phrase], ends: np.ndarray) -> bool:
+def obeys(output: tuple[int, ...], constraints: list[Phrase], ends: TokenEdges) -> bool:
     found = [counts(output, one, ends) for one in constraints]
     allowed = {"required": lambda n: n > 0, "once": lambda n: n == 1, "forbidden": lambda n: n == 0}
     return all(allowed[one.kind](number) for one, number in zip(constraints, found, strict=True))
@@ -101,7 +115,7 @@ def test_the_automaton_counts_phrases_as_defined(drawn, ends, output):
 )
 def test_required_phrases_appear_with_any_beam(network, forms, beam, whole_words):
     # Every token ends a word, so that a phrase never hinders another.
-    ends = np.array([INSIDE] * FIRST + [BOUNDARY] * 6)
+    ends = edges([INSIDE] * FIRST + [BOUNDARY] * 6, [True] * 6)
     automaton = PhraseAutomaton([Phrase((tuple(one),), whole_words=whole_words) for one in forms], ends)
     [found] = run(network, [[4, 5]], [automaton], automaton.total + 4, beam_size=beam)
     assert not automaton.unmet(found[0].tokens)
@@ -177,7 +191,7 @@ def test_a_bonus_ranks_as_defined(network, drawn, ends, bonus):
 
 
 def test_invalid_phrases_are_refused():
-    ends = np.full(6, BOUNDARY)
+    ends = edges([BOUNDARY] * 6, [True] * 2)
     with pytest.raises(ValueError, match="bonus"):
         PhraseAutomaton([Phrase(((4,),), bonus=1.0)], ends)
     with pytest.raises(ValueError, match="bonus"):

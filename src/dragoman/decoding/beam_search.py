@@ -212,7 +212,7 @@ class BeamSearch(Generic[M, S]):
         has_finished = ((candidates.parents[:, :beam, None] == np.arange(beam)) & finished[..., None]).any(axis=1)
         possible = active.hypotheses.log_probs > NEG_INF
         if active.constraints.constrained:
-            possible &= active.constraints.returnable(active.finished.finished)
+            possible = active.constraints.returnable(possible, active.finished.finished)
         return finished, stuck[:, None] & ~has_finished & possible
 
     def _finish(
@@ -242,9 +242,10 @@ class BeamSearch(Generic[M, S]):
         at_limit = active.limits == active.lengths
         if self._config.cut_off == "last" or not np.count_nonzero(at_limit):
             return active, np.zeros_like(at_limit)
-        possible = np.broadcast_to(at_limit[:, None], active.hypotheses.log_probs.shape)
+        possible = np.tile(at_limit[:, None], self._config.beam_size)
         if active.constraints.constrained:
-            possible = possible & active.constraints.returnable(active.finished.finished)
+            possible &= active.hypotheses.log_probs > NEG_INF
+            possible = active.constraints.returnable(possible, active.finished.finished)
         log_probs = np.where(possible, active.hypotheses.log_probs, NEG_INF)
         beams = np.broadcast_to(np.arange(self._config.beam_size), log_probs.shape)
         counts_end = self._config.cut_off == "ended"

@@ -14,7 +14,7 @@ from dragoman.inference.control.inline_markup import align_ahead, markup_warning
 from dragoman.inference.model_facts import ModelFacts
 from dragoman.inference.quality_signals import ModelTexts
 from dragoman.inference.scheduler import Request
-from dragoman.inference.text_requests import TextRequests
+from dragoman.inference.text_requests import TextRequests, unmet_names
 from dragoman.inference.text_segmentation import Segment
 from dragoman.inference.translation_result import (
     Translation,
@@ -152,7 +152,7 @@ def _translations(
             text,
             one,
             tuple(target.ids_to_tokens(one.tokens)),
-            unmet=() if constraints is None else constraints.unmet(one.tokens),
+            unmet=unmet_names(constraints, source, text),
             parts=((source, text),),
         )
         for one, text in ((one, typography.restore(source, target.decode(one.tokens))) for one in hypotheses)

@@ -28,6 +28,7 @@ from dragoman.inference.length_batches import run_in_batches
 from dragoman.inference.stream_chunks import is_ready
 
 if TYPE_CHECKING:
+    from dragoman.inference.control.output_check import OutputCheck
     from dragoman.inference.term_searches import SegmentTerms
 
 REFILL = 0.25
@@ -64,6 +65,8 @@ class Request:
     """Check of the outputs, which the caller makes, and the request that it makes where they fail."""
     terms: "SegmentTerms | None" = None
     """Terms that the outputs should have, which the caller puts into outputs that lack them."""
+    check: "OutputCheck | None" = None
+    """Check of the constraints on the texts of the outputs, which the caller makes."""
 
     @property
     def beam_size(self) -> int:

@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from dragoman.data.markup import TokenAlignment
+from dragoman.data.terminology.mine_forms import has_inflection
 from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.decoding.config import DecodingConfig
-from dragoman.decoding.constraints import PhraseAutomaton
+from dragoman.decoding.constraints import Phrase, PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis, without_forced
 from dragoman.errors import DataError
 from dragoman.inference.backends.protocol import InferenceBackend
+from dragoman.inference.control.output_check import OutputCheck
 from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.term_places import SourceTerm, TermPlace, Translated, find_forms, missing_terms
 from dragoman.inference.control.text_constraints import Constraint
@@ -46,10 +48,13 @@ Searches = Generator[list[Request], list[list[Hypothesis]], None]
 class SegmentTerms:
     """Terms that the outputs of a segment should have."""
 
-    check: PhraseAutomaton
-    """Finds out whether an output has them."""
+    phrases: tuple[Phrase, ...]
+    """The terms and the other constraints, as phrases."""
     reported: PhraseAutomaton | None
-    """Finds what a translation lacks; preferred terms are not among it."""
+    """Phrases that are reported where a translation lacks them; preferred terms are not among them."""
+    check: OutputCheck
+    without_plural: frozenset[str]
+    """Names of phrases for plurals that the glossary does not have: an inflection in the output suffices."""
     request: Callable[[], Request]
     """Build the search that must write them, wherever they fit."""
     segment: Segment
@@ -65,7 +70,11 @@ class SegmentTerms:
 
     def is_met(self, hypothesis: Hypothesis) -> bool:
         """Return whether an output has all terms."""
-        return not self.check.unmet(hypothesis.tokens)
+        missing = self.check.unmet(self.phrases, hypothesis)
+        if missing and self.without_plural:
+            text = self.check.text(hypothesis)
+            return all(one.name in self.without_plural and has_inflection(text, one.texts) for one in missing)
+        return not missing
 
     def is_fluent(self, output: Hypothesis) -> bool:
         """Return whether an output has all terms, and its constraints demanded no token that is most unlikely."""
@@ -172,7 +181,8 @@ class TermPlacer:
         """Return the search for the word before a term and the form of the term."""
         assert job.place is not None, "a place was found"
         place, target = job.place, self._tokenizer.target
-        [forced] = self._direction.encode_targets(target, [place.before])
+        # The search writes the space before the next word, which is a part of its first token.
+        [forced] = self._direction.encode_targets(target, [place.before.rstrip()])
         longest = max(map(len, target.encode_batch(list(place.forms))))
         request = self._build(job.terms.segment, forced, [Constraint(place.forms)])
         extra = len(target.encode(place.gap)) if place.gap else 0

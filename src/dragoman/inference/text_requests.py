@@ -6,12 +6,17 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, final
 
 from dragoman.data.document_context import count_context_tokens
+from dragoman.data.terminology.word_units import find_copies, literal_texts
 from dragoman.data.tokenizers import Direction, Tokenizer
 from dragoman.decoding.config import DecodingConfig
+from dragoman.decoding.constraints import PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis, OutputStart, without_first
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.backends.protocol import InferenceBackend
 from dragoman.inference.check_source_features import TextFeatures, check_source_features
+from dragoman.inference.constrained_searches import search_until_satisfied
+from dragoman.inference.control.check_phrases import is_satisfied
+from dragoman.inference.control.output_check import OutputCheck
 from dragoman.inference.control.output_starts import OutputStarts, check_one_segment
 from dragoman.inference.control.pair_aligner import PairAligner
 from dragoman.inference.control.placeholders import PART_BREAK
@@ -56,6 +61,14 @@ class TextRequests(NamedTuple):
         return self._replace(blocks=[block._replace(requests=[request] * len(block.requests)) for block in self.blocks])
 
 
+def unmet_names(constraints: PhraseAutomaton | None, source: str, text: str) -> tuple[str, ...]:
+    """Return the names of the constraints that the translation of a source violates."""
+    if constraints is None:
+        return ()
+    literals = find_copies(text, literal_texts(source))
+    return tuple(phrase.name for phrase in constraints.phrases if not is_satisfied(phrase, text, literals))
+
+
 def split_parts(text: str, splitter: Callable[[str], Layout]) -> Layout:
     """Return the sentences of the parts of a text, which line separators divide."""
     layouts = [splitter(part) for part in text.split(PART_BREAK)]
@@ -77,7 +90,7 @@ class SearchRounds:
         self._steps = _search(requests, self.results)
         self.requests = next(self._steps)
         """Requests of this round; none after the last."""
-        self.is_simple = all(one.guard is None and one.terms is None for one in requests)
+        self.is_simple = all(one.guard is None and one.terms is None and one.check is None for one in requests)
         """Whether there is one round."""
 
     def receive(self, found: list[list[Hypothesis]]) -> None:
@@ -90,7 +103,7 @@ class SearchRounds:
 
 def _search(requests: Sequence[Request], results: list[list[Hypothesis]]) -> Searches:
     """Append the hypotheses of each request to `results`."""
-    results += yield list(requests)
+    results += yield from search_until_satisfied(requests)
     failed = [place for place, request in enumerate(requests) if not _passes(request, results[place])]
     guards = [requests[place].guard for place in failed]
     yield from _run_again(failed, [one.request for one in guards if one is not None], results)
@@ -117,7 +130,7 @@ def _search(requests: Sequence[Request], results: list[list[Hypothesis]]) -> Sea
 def _run_again(places: Sequence[int], requests: list[Request], results: list[list[Hypothesis]]) -> Searches:
     """Replace the results at places by those of other requests."""
     if requests:
-        found = yield requests
+        found = yield from search_until_satisfied(requests)
         for place, some in zip(places, found, strict=True):
             results[place] = some
 
@@ -214,11 +227,13 @@ class RequestBuilder:
         if terms is not None:
             other, terms = terms.request(), replace(terms, terms=())
 
+        check = self._check(segment.alone)
+
         def is_met(hypothesis: Hypothesis) -> bool:
             written = self._tokenizer.target.ids_to_tokens(hypothesis.tokens)
             count = count_context_tokens(written)
             rest = without_first(hypothesis, count, self.config.penalty)
-            has_phrases = start.constraints is None or not start.constraints.unmet(rest.tokens)
+            has_phrases = start.constraints is None or check.is_met(start.constraints.phrases, rest)
             has_terms = terms is None or terms.is_met(rest)
             return count > 0 and has_phrases and has_terms and (request.guard is None or request.guard.is_met(rest))
 
@@ -253,9 +268,12 @@ class RequestBuilder:
             return self._constrained(segment, whole)
 
         can_place = control.mode == "hard" and segment.heads is None
+        reported = check.constraints if control.mode == "hard" else start.constraints
         return SegmentTerms(
-            check.constraints,
-            check.constraints if control.mode == "hard" else start.constraints,
+            check.constraints.phrases,
+            reported,
+            self._check(segment),
+            control.without_plural(segment.text),
             request,
             segment,
             tuple(control.source_terms(segment.text)) if can_place else (),
@@ -274,8 +292,9 @@ class RequestBuilder:
             self.config,
             aligner=self._aligner,
             turn=self._aligner.turn,
-            request=lambda segment, forced, constraints: self._constrained(
-                segment, self._starts.build(forced, constraints[:MAX_CONSTRAINTS], line=1)
+            request=lambda segment, forced, constraints: replace(
+                self._constrained(segment, self._starts.build(forced, constraints[:MAX_CONSTRAINTS], line=1)),
+                check=None,  # the whole output is checked, with its terms in place
             ),
         )
 
@@ -296,8 +315,17 @@ class RequestBuilder:
                 "lower min_length"
             )
         read = segment if segment.alone is None or self.context.writes_context else segment.alone
-        limit = len(forced) + min(self.config.output_limit(len(read.ids)) + needed, longest)
+        ordinary, limit = (
+            len(forced) + min(self.config.output_limit(len(read.ids)) + more, longest) for more in (0, needed)
+        )
         config = self.config
         if start.constraints is not None and config.beam_size == 1:
             config = config.model_copy(update={"beam_size": CONSTRAINED_BEAM})
-        return Request(segment.ids, config, limit, segment.heads, start)
+        check = None if start.constraints is None else self._check(segment, limit=ordinary)
+        return Request(segment.ids, config, limit, segment.heads, start, check=check)
+
+    def _check(self, segment: Segment, *, limit: int = 0) -> OutputCheck:
+        """Return the check of the constraints on the outputs of a segment."""
+        return OutputCheck(
+            self._tokenizer.target, segment.text, self.config, limit, writes_context=self.context.writes_context
+        )

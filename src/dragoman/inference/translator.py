@@ -348,7 +348,8 @@ class Translator:
         require_options(options, [*StreamOptions.__annotations__, "source_features", "chunk"])
         builder, control = self._builder(config, options)
         pending: deque[TextRequests] = deque()
-        guarded = bool(control.get("placeholders") or control.get("glossary")) or builder.context.writes_context
+        controlled = any(control.get(name) for name in ("placeholders", "glossary", "constraints"))
+        guarded = controlled or builder.context.writes_context
 
         def read(first_line: int, some: list[str], features: TextFeatures | None) -> Iterator[list[Request]]:
             own = control_of_part(control, first_line - 1, len(some))

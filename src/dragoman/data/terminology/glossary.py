@@ -9,6 +9,7 @@ from typing import Literal, Self, final
 
 from dragoman.data.terminology.matching import TermMatch, TermMatcher
 from dragoman.data.terminology.source_variants import source_variants
+from dragoman.data.terminology.word_units import find_literals
 from dragoman.errors import DataError, shorten_text
 
 CaseRule = Literal["smart", "exact", "ignore"]
@@ -110,8 +111,11 @@ class Glossary:
         return tuple(dict.fromkeys(form for term in self.terms if not term.sources for form in term.forbidden))
 
     def find(self, text: str) -> list[TermMatch[Term]]:
-        """Return the terms of a text from left to right: the longest at each place, without overlaps."""
-        return self._matcher.find(text)
+        """Return the terms of a text from left to right: the longest at each place, without overlaps.
+
+        The words of paths, URLs, options, identifiers and the like are no terms.
+        """
+        return self._matcher.find(text, literals=find_literals(text))
 
     @cached_property
     def _matcher(self) -> TermMatcher[Term]:

@@ -135,8 +135,12 @@ def _csv_rows(text: str, name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _from_rows(rows: Iterable[tuple[str, list[str]]], languages: tuple[str | None, str | None], name: str) -> Glossary:
+    lines = list(rows)
+    named = list(_name_columns(lines))
+    if lines and not named:  # a header line alone
+        return Glossary((), *languages)
     terms, pairs = [], set()
-    for row in _name_columns(rows):
+    for row in named:
         pair = row.cells.get("source_language") or None, row.cells.get("target_language") or None
         if not all(_same_language(given, own) for given, own in zip(languages, pair, strict=True)):
             continue

@@ -4,23 +4,14 @@ The words of all source phrases form a trie. A text is read from left to right: 
 trie counts, and the search continues behind it.
 """
 
-import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Generic, TypeVar, final
 
-_MARKS = "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
-"""Combining marks of scripts with letters, which `\\w` does not match."""
-_INDIC = "\u0900-\u0963\u0966-\u0dff"
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-"""Thai, Lao, Burmese, Khmer, kana and Han: scripts that do not separate words by spaces."""
-_LETTER = rf"(?:[{_INDIC}]|(?![{_UNSPACED}])[\w{_MARKS}])"
-_UNIT = re.compile(rf"{_LETTER}+(?:[-\u2010\u2011]{_LETTER}+)*|[^\s]")
-_PART = re.compile(r"[^-\u2010\u2011]+|.")
+from dragoman.data.terminology.word_units import Span, find_literals, split_units
+
 _T = TypeVar("_T")
 
 
@@ -58,18 +49,24 @@ class _Node(Generic[_T]):
 class TermMatcher(Generic[_T]):
     """Finds phrases in texts.
 
-    White space between words and marks does not count, so that `U.S.` is found in `U. S.`; a part of a word, or of a
-    hyphenated word, is not found. In scripts without spaces every character is a word.
+    Words are those of `word_units`: a part of a word, or of a hyphenated word, is not found. White space between words
+    and marks does not count, so that `U.S.` is found in `U. S.`.
     """
 
-    def __init__(self, *, split_hyphens: bool = False) -> None:
-        """`split_hyphens` says whether a part of a hyphenated word is found, too."""
+    def __init__(self) -> None:
         self._root: _Node[_T] = _Node()
-        self._units = split_parts if split_hyphens else split_units
 
     def add(self, phrase: str, term: _T, *, any_case: bool, is_variant: bool = False) -> None:
-        """Add a phrase. A variant has no effect where the phrase itself is one of another term."""
-        units = tuple(unicodedata.normalize("NFC", text) for text, _, _ in self._units(phrase))
+        """Add a phrase. A variant has no effect where the phrase itself is one of another term.
+
+        A phrase with a literal is found where a text has the literal as one unit, and where it has its words.
+        """
+        self._add((), phrase, term, any_case=any_case, is_variant=is_variant)
+        if literals := find_literals(phrase):
+            self._add(literals, phrase, term, any_case=any_case, is_variant=is_variant)
+
+    def _add(self, literals: Sequence[Span], phrase: str, term: _T, *, any_case: bool, is_variant: bool) -> None:
+        units = tuple(unicodedata.normalize("NFC", text) for text, _, _ in split_units(phrase, literals))
         node = self._root
         for unit in units:
             node = node.children.setdefault(fold_case(unit), _Node())
@@ -80,9 +77,12 @@ class TermMatcher(Generic[_T]):
                 return
         node.entries.append(_Entry(units, any_case, is_variant, [term]))
 
-    def find(self, text: str) -> list[TermMatch[_T]]:
-        """Return the phrases of a text from left to right, the longest at each place, without overlaps."""
-        units = [(unicodedata.normalize("NFC", unit), start, end) for unit, start, end in self._units(text)]
+    def find(self, text: str, *, literals: Sequence[Span] = ()) -> list[TermMatch[_T]]:
+        """Return the phrases of a text from left to right, the longest at each place, without overlaps.
+
+        No phrase is found inside of one of the `literals`.
+        """
+        units = [(unicodedata.normalize("NFC", unit), start, end) for unit, start, end in split_units(text, literals)]
         folded = [fold_case(unit) for unit, _, _ in units]
         found, place = [], 0
         while place < len(units):
@@ -117,20 +117,6 @@ def _choose(node: _Node[_T], units: list[str]) -> _Entry[_T] | None:
         if list(entry.units) == units:
             return entry
     return next((entry for entry in node.entries if entry.any_case), None)
-
-
-def split_units(text: str) -> list[tuple[str, int, int]]:
-    """Return the words, the other characters and the characters of scripts without spaces, and their places."""
-    return [(found.group(), *found.span()) for found in _UNIT.finditer(text)]
-
-
-def split_parts(text: str) -> list[tuple[str, int, int]]:
-    """Return the units of a text, where a hyphen between two letters is a unit, too."""
-    return [
-        (found.group(), start + found.start(), start + found.end())
-        for unit, start, _ in split_units(text)
-        for found in _PART.finditer(unit)
-    ]
 
 
 @lru_cache(maxsize=2**16)

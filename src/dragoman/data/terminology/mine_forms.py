@@ -63,6 +63,11 @@ def _with_forms(terms: Iterable[Term], pairs: Sequence[Pair], min_count: int) ->
     ]
 
 
+def has_inflection(text: str, forms: Iterable[str]) -> bool:
+    """Return whether a text has a phrase that shares the stems of its words with one of the forms."""
+    return bool(_forms_in(text, split_words(text), [[word.text for word in split_words(form)] for form in forms]))
+
+
 def _forms_in(text: str, words: Sequence[Word], phrases: Iterable[Sequence[str]]) -> set[str]:
     """Return the phrases of a text that share their stems with one of the given ones."""
     found = set()

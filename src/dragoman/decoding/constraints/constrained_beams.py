@@ -116,13 +116,16 @@ class ConstrainedBeams(RowBatch):
             found[row] = [automaton.costs[automaton.read(state, EOS)] for state in self.states[row]]
         return found
 
-    def returnable(self, finished: Bool[np.ndarray, "kept places"]) -> Bool[np.ndarray, "kept beam"]:
-        """Return which hypotheses may be returned unfinished: with all phrases, or any if the sentence has no better.
+    def returnable(
+        self, possible: Bool[np.ndarray, "kept beam"], finished: Bool[np.ndarray, "kept places"]
+    ) -> Bool[np.ndarray, "kept beam"]:
+        """Return which of the `possible` hypotheses may be returned unfinished.
 
-        `finished` are the places of finished hypotheses, which have all phrases.
+        They have all phrases, or the sentence has none that has. `finished` are the places of finished hypotheses,
+        which have all phrases.
         """
-        met = self.met()
-        return met | ~(met.any(axis=1, keepdims=True) | finished.any(axis=1, keepdims=True))
+        met = self.met() & possible
+        return met | (possible & ~(met.any(axis=1, keepdims=True) | finished.any(axis=1, keepdims=True)))
 
     def _automaton(self, row: int) -> PhraseAutomaton:
         automaton = self.automata[row]

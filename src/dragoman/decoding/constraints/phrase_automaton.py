@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Literal, Self, final
+from typing import Literal, NamedTuple, Self, final
 
 import numpy as np
 
-from dragoman.array_types import Int
+from dragoman.array_types import Bool, Int
 from dragoman.models.special_symbols import EOS
 
 PhraseKind = Literal["required", "once", "forbidden", "preferred"]
@@ -18,11 +18,14 @@ MAX_PHRASES = 62
 """Phrases of an output: each is a bit of an integer of 64 bits."""
 INSIDE, HYPHEN, BOUNDARY = 0, 1, 2
 """Effect of a token on the word before it: it continues the word, joins another one to it, or the word is over."""
+_ENDS_WORD = 4
+"""Bit of the class of a token after which a word may begin."""
 START = 0
 """State before the first token."""
 FORBIDDEN = -1
 """State after a token that a phrase forbids."""
-_ROOT = 0
+_ROOT, _EDGE = 0, 1
+"""Nodes without tokens: of forms that may follow any token, and of forms that may not follow a part of a word."""
 _REQUIRED: tuple[PhraseKind, ...] = ("required", "once")
 
 
@@ -31,16 +34,31 @@ class Phrase:
     """Token sequences, of which one has to appear in an output, or none may."""
 
     forms: tuple[tuple[int, ...], ...]
+    """Sequences that the search tries to write."""
     kind: PhraseKind = "required"
     name: str = ""
     """Words that a message shows."""
     whole_words: bool = True
-    """Whether a form counts only before a token that begins a word, a punctuation mark, or the end.
+    """Whether a form counts only between the ends of words.
 
-    Before a hyphen, `Jacke-` of `Jacke-Hose`, it counts where it may not appear, or not twice, and nowhere else.
+    Before a hyphen, `Jacke-` of `Jacke-Hose`, it counts only where it may not appear: the next token decides whether
+    the hyphen joins two words.
     """
     bonus: float = 0.0
     """Log-probability that a preferred phrase is worth: an output without it ranks as if it were this much lower."""
+    other_forms: tuple[tuple[int, ...], ...] = ()
+    """Sequences that count, too, such as those after a bracket."""
+    texts: tuple[str, ...] = ()
+    """The forms as an output has them, by which callers check texts."""
+
+
+class TokenEdges(NamedTuple):
+    """First and last characters of the tokens of a vocabulary, as far as words are concerned."""
+
+    starts: Int[np.ndarray, " vocabulary"]
+    """Effect of each token on the word before it: `INSIDE`, `HYPHEN` or `BOUNDARY`."""
+    ends: Bool[np.ndarray, " vocabulary"]
+    """Whether a word may begin after each token."""
 
 
 @final
@@ -50,28 +68,28 @@ class PhraseAutomaton:
     A state is a number; states are found as outputs reach them.
     """
 
-    def __init__(self, phrases: Sequence[Phrase], boundaries: Int[np.ndarray, " vocabulary"]) -> None:
-        """`boundaries` says of each token whether it is `INSIDE` a word, a `HYPHEN` or a `BOUNDARY`.
-
-        Raises ValueError on invalid phrases.
-        """
+    def __init__(self, phrases: Sequence[Phrase], edges: TokenEdges) -> None:
+        """`edges` are those of the tokens of the vocabulary. Raises ValueError on invalid phrases."""
         if len(phrases) > MAX_PHRASES:
             raise ValueError(f"there are {len(phrases)} phrases, and an output can have {MAX_PHRASES}")
         if any(one.bonus and one.kind != "preferred" for one in phrases) or any(one.bonus < 0 for one in phrases):
             raise ValueError("a bonus is negative, or belongs to a phrase that is not preferred")
-        if not all(form for one in phrases for form in one.forms) or not all(one.forms for one in phrases):
+        sequences = [form for one in phrases for form in (*one.forms, *one.other_forms)]
+        if not all(sequences) or not all(one.forms for one in phrases):
             raise ValueError("a phrase has no form, or a form without tokens")
         self.phrases = tuple(phrases)
-        self.boundaries = np.ascontiguousarray(boundaries).data  # faster to index than an array
+        self.edges = edges
+        self.starts = np.ascontiguousarray(edges.starts).data  # faster to index than an array
+        self._ends_word = np.ascontiguousarray(edges.ends).data
         self._needed = tuple(min(map(len, one.forms)) if one.kind in _REQUIRED else 0 for one in phrases)
         """Tokens of the shortest form of each required phrase."""
         self.required, self._once, self._forbidden, self._preferred = (
             self._bits(kinds) for kinds in (_REQUIRED, ("once",), ("forbidden",), ("preferred",))
         )
-        self._counted = (0, self._once | self._forbidden, self.required | self._forbidden | self._preferred)
+        self._counted = (0, self._forbidden, self.required | self._forbidden | self._preferred)
         """Phrases of whole words that count before a token that is `INSIDE` a word, a `HYPHEN` or a `BOUNDARY`."""
         self._restricts = bool(self._once | self._forbidden)
-        self.alphabet = frozenset({EOS, *(token for one in phrases for form in one.forms for token in form)})
+        self.alphabet = frozenset({EOS, *(token for form in sequences for token in form)})
         """Tokens of the forms, and the end symbol. `others` has what other tokens mean."""
         self.has_bonus = any(one.bonus for one in phrases)
         """Whether an output can lack a bonus."""
@@ -82,14 +100,16 @@ class PhraseAutomaton:
         """
         self.costs: list[float] = []
         """By state, what the output lacks of the bonuses of preferred phrases."""
-        self._children: list[dict[int, int]] = [{}]
-        self._ends: list[tuple[int, int]] = [(0, 0)]
-        """By node, the bits of phrases with a form that ends there: parts of words first, then whole words."""
-        self._left: list[dict[int, int]] = [{}]
+        self._children: list[dict[int, int]] = [{}, {}]
+        self._ends: list[tuple[int, int]] = [(0, 0), (0, 0)]
+        """By node, the phrases with a form that ends there: at once first, then if the next token ends the word."""
+        self._left: list[dict[int, int]] = [{}, {}]
         """Phrases with forms that begin with the tokens of a node, and the tokens until the shortest has appeared."""
         for number, phrase in enumerate(phrases):
             for form in phrase.forms:
                 self._add(form, number)
+            for form in phrase.other_forms:
+                self._add(form, number, is_proposed=False)
         self._shorter = [_ROOT] * len(self._children)
         """The longest proper end of a node's tokens that is a node."""
         self._belongs = [0] * len(self._children)
@@ -107,10 +127,10 @@ class PhraseAutomaton:
         self._continuations: dict[int, dict[int, int]] = {}
         self._worth: dict[int, float] = {}
         self._others: dict[int, tuple[int, ...]] = {}
-        self._state(_ROOT, 0)
+        self._state(_EDGE, 0)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Sequence[Phrase], object]]:
-        return type(self), (self.phrases, self.boundaries.obj)  # states are found again
+    def __reduce__(self) -> tuple[type[Self], tuple[Sequence[Phrase], TokenEdges]]:
+        return type(self), (self.phrases, self.edges)  # states are found again
 
     @property
     def total(self) -> int:
@@ -119,17 +139,23 @@ class PhraseAutomaton:
 
     def advance(self, state: int, token: int) -> int:
         """Return the state after a token; FORBIDDEN where a phrase forbids the token."""
-        symbol = token if token in self.alphabet else ~self.boundaries[token]
+        symbol = token if token in self.alphabet else ~self._class(token)
         after = self._after[state].get(symbol)
         return self._advance(state, symbol) if after is None else after
 
     def read(self, state: int, token: int) -> int:
         """Return the state after a token that is given, whether forbidden or not."""
         after = self.advance(state, token)
-        return self._read(state, token, self._ended(state, token)) if after == FORBIDDEN else after
+        if after != FORBIDDEN:
+            return after
+        symbol = token if token in self.alphabet else ~self._class(token)
+        return self._read(state, symbol, self._ended(state, symbol))
 
     def others(self, state: int) -> tuple[int, ...]:
-        """Return the states after a token outside of the alphabet: `INSIDE` a word, a `HYPHEN`, a `BOUNDARY`."""
+        """Return the states after a token outside of the alphabet: `INSIDE` a word, a `HYPHEN`, a `BOUNDARY`.
+
+        Whether a word may begin after the token changes neither the bank nor the cost of the state.
+        """
         found = self._others.get(state)
         if found is None:
             kinds = (INSIDE, HYPHEN, BOUNDARY)
@@ -172,8 +198,12 @@ class PhraseAutomaton:
 
     def _kind(self, symbol: int) -> int:
         if symbol < 0:
-            return ~symbol
-        return BOUNDARY if symbol == EOS else self.boundaries[symbol]
+            return ~symbol & ~_ENDS_WORD
+        return BOUNDARY if symbol == EOS else self.starts[symbol]
+
+    def _class(self, token: int) -> int:
+        """Return the class of a token outside of the alphabet."""
+        return self.starts[token] | (_ENDS_WORD if self._ends_word[token] else 0)
 
     def _state(self, node: int, met: int) -> int:
         """Return the state of an output that ends with the tokens of a node."""
@@ -232,16 +262,25 @@ class PhraseAutomaton:
         return float(sum(lacking.values()))
 
     def _broken(self, state: int, after: int, ended: int) -> int:
-        """Return the phrases that a token completes where they may not, or not again, appear."""
-        met = self._met[state]
-        repeated = (ended & met) | (self._ends[self._nodes[after]][0] & (met | ended))
-        return (self._met[after] & self._forbidden) | (repeated & self._once)
+        """Return the phrases that a token completes where they may not, or not again, appear.
 
-    def _next_node(self, node: int, token: int) -> int:
+        What a given beginning of an output completes does not forbid the tokens after it.
+        """
+        met, at_once = self._met[state], self._ends[self._nodes[after]][0]
+        repeated = (ended & met) | (at_once & (met | ended))
+        return ((ended | at_once) & self._forbidden) | (repeated & self._once)
+
+    def _next_node(self, node: int, symbol: int) -> int:
         """Return the longest beginning of a form that the tokens of a node and another one end with."""
-        while token not in self._children[node] and node != _ROOT:
+        while symbol not in self._children[node] and node != _ROOT:
             node = self._shorter[node]
-        return self._children[node].get(token, _ROOT)
+        after = self._children[node].get(symbol)
+        return self._empty_node(symbol) if after is None else after
+
+    def _empty_node(self, symbol: int) -> int:
+        """Return the node of an output that ends with no beginning of a form."""
+        ends = ~symbol & _ENDS_WORD if symbol < 0 else self._ends_word[symbol]
+        return _EDGE if ends else _ROOT
 
     def _ends_of(self, node: int) -> Iterator[int]:
         """Yield a node, and the shorter ends of its tokens that are nodes, up to the root."""
@@ -253,8 +292,9 @@ class PhraseAutomaton:
     def _bits(self, kinds: tuple[PhraseKind, ...]) -> int:
         return reduce(or_, (1 << number for number, one in enumerate(self.phrases) if one.kind in kinds), 0)
 
-    def _add(self, form: Sequence[int], number: int) -> None:
-        node, left = _ROOT, len(form)
+    def _add(self, form: Sequence[int], number: int, *, is_proposed: bool = True) -> None:
+        is_whole = self.phrases[number].whole_words
+        node, left = _EDGE if is_whole and self.starts[form[0]] != BOUNDARY else _ROOT, len(form)
         for token in form:
             if token not in self._children[node]:
                 self._children[node][token] = len(self._children)
@@ -262,14 +302,20 @@ class PhraseAutomaton:
                 self._ends.append((0, 0))
                 self._left.append({})
             node, left = self._children[node][token], left - 1
-            self._left[node][number] = min(left, self._left[node].get(number, left))
+            if is_proposed:
+                self._left[node][number] = min(left, self._left[node].get(number, left))
         now, later = self._ends[node]
         bit = 1 << number
-        self._ends[node] = (now, later | bit) if self.phrases[number].whole_words else (now | bit, later)
+        self._ends[node] = (now, later | bit) if is_whole and not self._ends_word[form[-1]] else (now | bit, later)
 
     def _link(self) -> None:
         """Find the shorter ends of all nodes, and add the phrases that end with them."""
-        waiting = deque(self._children[_ROOT].values())
+        self._shorter[_EDGE] = _ROOT
+        for token, node in self._children[_ROOT].items():
+            self._shorter[node] = self._empty_node(token)
+        for token, node in self._children[_EDGE].items():
+            self._shorter[node] = self._next_node(_ROOT, token)
+        waiting = deque([*self._children[_ROOT].values(), *self._children[_EDGE].values()])
         while waiting:
             node = waiting.popleft()
             for token, child in self._children[node].items():

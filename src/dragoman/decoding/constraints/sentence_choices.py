@@ -70,7 +70,7 @@ def best_choices(
         for place, token, total in zip(count(firsts[parent]), tokens[parent], totals[parent], strict=False):
             if total == -inf or (left <= 0 and total < last):
                 break
-            after = after_others[automaton.boundaries[token]]
+            after = after_others[automaton.starts[token]]
             if after != FORBIDDEN and token not in special:
                 found.append((costs[after] - total, token * beam + parent, banks[after], False, place))
                 left, last = left - 1, total

@@ -8,7 +8,14 @@ from typing import Literal, final, get_args
 from dragoman.data.terminology.annotation import Annotation, annotate_terms
 from dragoman.data.terminology.glossary import Glossary, Term
 from dragoman.data.terminology.matching import TermMatch
-from dragoman.data.terminology.target_forms import forbidden_forms, has_phrase, required_forms, with_capitals
+from dragoman.data.terminology.target_forms import (
+    find_phrases,
+    forbidden_forms,
+    has_phrase,
+    lacks_plural,
+    required_forms,
+)
+from dragoman.data.terminology.word_units import has_words
 from dragoman.data.tokenizers import LanguageTokenizer, Tokenizer
 from dragoman.data.tokenizers.reserved_symbols import TERM_SYMBOLS, has_reserved_symbols, remove_reserved_symbols
 from dragoman.decoding.constraints import PhraseKind
@@ -73,13 +80,26 @@ class GlossaryControl:
     def forbidden(self, segment: str) -> list[Constraint]:
         """Return the constraints on forms that are forbidden in the translation of a segment, each once."""
         forbidden = [forbidden_forms(match) for match in self._find(segment)]
-        forbidden.append(with_capitals(self.glossary.always_forbidden))
+        forbidden.append(self.glossary.always_forbidden)
         found = dict.fromkeys(form for forms in forbidden for form in forms if self._can_write(form))
         return [Constraint((form,), kind="forbidden") for form in found][:MAX_TERMS]
 
+    def without_plural(self, segment: str) -> frozenset[str]:
+        """Return the names of the constraints on plurals of a segment for which the glossary has no plural."""
+        return frozenset(" or ".join(self._writable(match)) for match in self._find(segment) if lacks_plural(match))
+
+    def replace_symbols(self, source: str, translation: str) -> str:
+        """Return a translation with the targets of terms that are symbols, such as `→`, in place of the symbols."""
+        symbols = [match for match in self._find(source) if not has_words(match.text)] if self.mode == "hard" else []
+        for match in symbols:
+            if forms := required_forms(match):
+                for start, end in reversed(find_phrases(translation, [match.text])):
+                    translation = translation[:start] + forms[0] + translation[end:]
+        return translation
+
     def source_terms(self, segment: str) -> list[SourceTerm]:
-        """Return the terms of a segment with the forms that the model can write."""
-        found = ((match, self._writable(match)) for match in self._find(segment))
+        """Return the terms of a segment with the forms that the model can write, without symbols."""
+        found = ((match, self._writable(match)) for match in self._find(segment) if has_words(match.text))
         return [SourceTerm(match.start, match.end, forms) for match, forms in found if forms]
 
     def translation(self, segment: str) -> str | None:
@@ -145,8 +165,14 @@ class GlossaryStep:
         text = translation.text
         if not text.isascii() and any(symbol in text for symbol in TERM_SYMBOLS):
             text = " ".join("".join(" " if character in TERM_SYMBOLS else character for character in text).split())
-        missing = (name for part in translation.parts for name in self.control.missing(*part))
-        unmet = tuple(dict.fromkeys([*translation.unmet, *missing]))
+        replaced = self.control.replace_symbols
+        text = replaced(self.text, text)
+        parts = ((source, replaced(source, output)) for source, output in translation.parts)
+        missing = (name for part in parts for name in self.control.missing(*part))
+        inflected = {name for source, _ in translation.parts for name in self.control.without_plural(source)}
+        plurals = [f"{match.text} (no plural in the glossary)" for match in self.matches if lacks_plural(match)]
+        given = [name for name in translation.unmet if name not in inflected]
+        unmet = tuple(dict.fromkeys([*given, *missing, *(plurals if self.control.mode == "hard" else ())]))
         return replace(translation, text=text, unmet=unmet, terms=self.matches)
 
 

@@ -1,18 +1,14 @@
 """Starts of outputs: the prefix and the constraints of each segment, as tokens."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import final
 
-import numpy as np
-
-from dragoman.array_types import Int
 from dragoman.data.tokenizers import Direction, LanguageTokenizer
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.hypothesis import OutputStart
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference.control.prepared_text import PreparedText
-from dragoman.inference.control.text_constraints import MAX_CONSTRAINTS, Constraint, build_automaton, word_boundaries
+from dragoman.inference.control.text_constraints import MAX_CONSTRAINTS, Constraint, build_automaton
 from dragoman.inference.text_segmentation import Segment, SegmentedText
 from dragoman.models.special_symbols import EOS
 
@@ -60,14 +56,8 @@ class OutputStarts:
 
     def build(self, forced: Sequence[int], constraints: Sequence[Constraint], *, line: int) -> OutputStart:
         """Return the start of an output with the tokens that it begins with, and constraints."""
-        automaton = None
-        if constraints:
-            automaton = build_automaton(self._tokenizer, constraints, self._boundaries, text=f"text {line}")
+        automaton = build_automaton(self._tokenizer, constraints, text=f"text {line}")
         return OutputStart(forced=tuple(forced), constraints=automaton)
-
-    @cached_property
-    def _boundaries(self) -> Int[np.ndarray, " vocabulary"]:
-        return word_boundaries(self._tokenizer)
 
 
 def check_one_segment(number: int, blocks: Sequence[PreparedText]) -> None:

@@ -106,7 +106,7 @@ class Translated:
 
 def find_forms(text: str, terms: Sequence[tuple[str, ...]]) -> list[TermMatch[tuple[str, ...]]]:
     """Return the forms of terms in a text; the `terms` of each are all forms of the terms that it is a form of."""
-    matcher: TermMatcher[tuple[str, ...]] = TermMatcher(split_hyphens=True)
+    matcher: TermMatcher[tuple[str, ...]] = TermMatcher()
     for forms in dict.fromkeys(terms):
         for form in forms:
             matcher.add(form, forms, any_case=False)

@@ -91,7 +91,7 @@ class RemoteBackend:
 
     def run_requests(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each request."""
-        sent = [replace(request, guard=None, terms=None) for request in requests]  # which stay here
+        sent = [replace(request, guard=None, terms=None, check=None) for request in requests]  # which stay here
         return _unpack_parts(call_server("decode", self._name, _pack_parts(sent)))
 
     def score(

@@ -125,3 +125,8 @@ def test_files(tmp_path) -> None:
         read_glossary(tmp_path / "terms.xlsx")
     with pytest.raises(DataError, match=r"missing\.tsv"):
         read_glossary(tmp_path / "missing.tsv")
+
+
+@pytest.mark.parametrize(("format_", "text"), [("tsv", "source\ttarget\tforbidden\n"), ("csv", "source,target")])
+def test_a_header_line_alone_is_an_empty_glossary(format_, text: str) -> None:
+    assert parse_glossary(text, format_, source_language="en").terms == ()

@@ -163,10 +163,12 @@ def test_forms_follow_the_case_of_the_source() -> None:
     assert forms["Mac"] == ("Mac",)
 
 
-def test_compounds_with_hyphens_have_their_parts() -> None:
-    glossary = Glossary((Term(("Firefox",)), Term(("red hair",), ("rot-haarig",))))
+def test_a_hyphenated_word_is_one_word() -> None:
+    glossary = Glossary((Term(("Firefox",)), Term(("red hair",), ("rot-haarig", "Rot-Haar"))))
     checks = check_terms(glossary, "Firefox and red hair", "der Firefox-Browser, rot-haarige")
-    assert [one.is_met for one in checks] == [True, False]
+    assert [one.is_met for one in checks] == [False, False]
+    checks = check_terms(glossary, "Firefox and red hair", "„Firefox“ (Rot-Haar)")
+    assert [one.is_met for one in checks] == [True, True]
     assert [one.text for one in glossary.find("a Firefox-like browser, Firefox")] == ["Firefox"]
 
 
@@ -174,6 +176,31 @@ def test_terms_of_a_translation_are_checked() -> None:
     glossary = Glossary((Term(("dog",), ("Hund", "Hunde")), Term(("sea",), ("Meer",), ("See",)), Term(("Mac",))))
     checks = check_terms(glossary, "dogs at the sea with a Mac", "Die hunde am Meer, der See, mit einem Rechner")
     assert [(one.match.text, one.is_met) for one in checks] == [("dogs", True), ("sea", False), ("Mac", False)]
+
+
+def test_plurals_without_a_form_are_named(trained: Translator) -> None:
+    with pytest.warns(TranslationWarning, match=r"cats \(no plural in the glossary\)"):
+        found = trained.translate("two cats play", glossary={"cat": "hund"})
+    assert "unmet" in found[0].quality.kinds
+    given = trained.translate("two cats play", glossary={"cat": "hund|hunde"})
+    assert given[0].unmet == ()
+
+
+def test_symbols_are_replaced_where_they_are(trained: Translator) -> None:
+    control = GlossaryControl(Glossary.from_pairs({"&": "und", "→": "->", "™": ""}), "hard", trained.tokenizer)
+    assert control.required("cats & dogs → house ™") == []
+    assert control.replace_symbols("a & b → c", "a & b, c → d") == "a und b, c -> d"
+    step = control.step("the cat → the house")
+    translation = replace(trained.translate("the cat")[0], text="x → y", parts=((step.text, "x → y"),))
+    assert (step.restore(translation).text, step.restore(translation).unmet) == ("x -> y", ())
+
+
+def test_a_term_whose_target_is_forbidden_leaves_the_ordinary_translation(trained: Translator) -> None:
+    glossary = Glossary((Term(("cat",), ("Katze",), ("Katze",)),))
+    with pytest.warns(TranslationWarning, match="does not meet the constraints"):
+        found = trained.translate("the small cat sleeps", glossary=glossary)
+    assert found.text == trained.translate("the small cat sleeps").text
+    assert "Katze" in " ".join(found[0].unmet)
 
 
 def test_each_text_has_its_own_glossary(translator: Translator) -> None:

@@ -15,7 +15,7 @@ from dragoman.decoding.constraints.phrase_automaton import BOUNDARY, HYPHEN, INS
 from dragoman.errors import ConfigError, DataError
 from dragoman.inference import Translation, TranslationWarning, Translator
 from dragoman.inference.control.prepared_text import PreparedText
-from dragoman.inference.control.text_constraints import word_boundaries
+from dragoman.inference.control.text_constraints import token_edges
 from dragoman.inference.translation_result import EMPTY
 from dragoman.models.special_symbols import EOS
 from dragoman.runs.load import apply_shortlist, build_ensemble, load_torch_model
@@ -138,6 +138,16 @@ def test_what_cannot_be_met_is_named(translator: Translator):
     assert set(found[0].to_dict()["unmet"]) == {"Meer"}
 
 
+def test_a_prefix_with_a_forbidden_word_is_continued(translator: Translator):
+    free = translator.translate(TEXTS[0], target_prefix="das Meer")
+    with pytest.warns(TranslationWarning, match="constraints on 'Meer'"):
+        found = translator.translate(
+            TEXTS[0], target_prefix="das Meer", constraints=[Constraint("Meer", kind="forbidden")]
+        )
+    assert found.text.startswith("das Meer") or free.text == found.text
+    assert found[0].unmet == ("Meer",)
+
+
 @pytest.mark.parametrize(
     ("constraints", "options", "error", "message"),
     [
@@ -202,7 +212,10 @@ def test_steps_are_undone_in_reverse_order():
 
 def test_hyphens_are_no_word_boundaries():
     side = Tokenizer.train(lambda: [("a", "Jacke-Hose, ein Mantel")], CharacterConfig()).target
-    ends = dict(zip(side.ids_to_tokens(range(len(side))), word_boundaries(side).tolist(), strict=True))
-    assert ends["-"] == HYPHEN
-    assert ends[","] == ends[SPACE] == BOUNDARY
-    assert ends["e"] == INSIDE
+    starts, ends = token_edges(side)
+    effects = dict(
+        zip(side.ids_to_tokens(range(len(side))), zip(starts.tolist(), ends.tolist(), strict=True), strict=True)
+    )
+    assert effects["-"] == (HYPHEN, False)
+    assert effects[","] == effects[SPACE] == (BOUNDARY, True)
+    assert effects["e"] == (INSIDE, False)
