@@ -24,34 +24,26 @@ import tempfile
 import typing
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import torch
 import transformers
 
-from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import DragomanError
-from dragoman.inference.generation.generator import Generator
 from dragoman.interop.huggingface import decoder_only, encoder_only, seq2seq
-from dragoman.interop.self_check import forward
-from dragoman.interop.vocabulary_order import NEVER, VocabularyOrder
-from dragoman.runs.folder import RunFolder
 from dragoman.runs.import_model import import_model
-from dragoman.runs.load import load_torch_model
 from tests import huggingface_decoders, huggingface_encoders, huggingface_models
 from tests.huggingface_models import sentences
+from tests.imported_results import LENGTH, describe_difference, our_results
 
 CONFIG, GENERATION, TOKENIZER = "config.json", "generation_config.json", "tokenizer_config.json"
 REMOVED = "(removed)"
 """Value of a key that a variation removes."""
-LENGTH = 14
-"""Most tokens of an output."""
 WRITERS = {
     **huggingface_models.WRITERS,
     **huggingface_decoders.WRITERS,
@@ -67,7 +59,8 @@ GROUPS = {
 """Models of each group of families, by their names in `WRITERS`."""
 LANGUAGES = {"m2m_100": ("en", "fr"), "mbart": ("en_XX", "ro_RO")}
 TEXTS = sentences(4, seed=11)
-PROMPTS = [text[:9] for text in TEXTS]
+PROMPT = 9
+"""Characters of a prompt."""
 
 
 @dataclass(frozen=True)
@@ -375,9 +368,9 @@ class without_transformers:  # noqa: N801  # a context manager
 def write_model(model: str, folder: Path) -> None:
     """Write a model whose outputs never contain the padding symbol, and end after a few tokens."""
     loaded = WRITERS[model](folder)
-    config, generation = loaded.config, loaded.generation_config
     if model in huggingface_encoders.WRITERS:
         return
+    config, generation = loaded.config, loaded.generation_config
     pads = {config.pad_token_id, getattr(config, "decoder_start_token_id", None)} - {None, config.eos_token_id}
     with torch.no_grad():
         for pad in pads:
@@ -390,9 +383,12 @@ def write_model(model: str, folder: Path) -> None:
     loaded.save_pretrained(folder)
 
 
-def their_results(model: Any, tokenizer: Any, languages: tuple[str, str] | None) -> dict[str, Any]:
-    """Return logits, outputs and the ids of the texts, by transformers."""
-    ids = torch.tensor([[25, 39, 13, 21, 18, 40, 17]])
+def their_results(
+    model: Any, tokenizer: Any, languages: tuple[str, str] | None, *, texts: Sequence[str] = TEXTS
+) -> dict[str, Any]:
+    """Return logits, outputs and the ids of the texts, by transformers; a language model reads their beginnings."""
+    places = (15, 29, 3, 11, 8, 30, 7)  # apart from special symbols, and from symbols that variations name
+    ids = torch.tensor([[10 + place % (model.config.vocab_size - 10) for place in places]])
     with torch.inference_mode():
         if model.config.is_encoder_decoder:
             found = model(input_ids=ids, decoder_input_ids=ids[:, 2:], use_cache=False).logits[0]
@@ -401,12 +397,13 @@ def their_results(model: Any, tokenizer: Any, languages: tuple[str, str] | None)
             found = (output.logits if hasattr(output, "logits") else output.last_hidden_state)[0]
         results: dict[str, Any] = {"logits": found.numpy(), "ids": ids[0].tolist()}
         if not model.can_generate():
-            results["inputs"] = [tokenizer(text)["input_ids"] for text in TEXTS]
-            return results
-        return results | (_their_outputs(model, tokenizer, languages))
+            return results | {"texts": texts, "inputs": [tokenizer(text)["input_ids"] for text in texts]}
+        return results | _their_outputs(model, tokenizer, languages, texts)
 
 
-def _their_outputs(model: Any, tokenizer: Any, languages: tuple[str, str] | None) -> dict[str, Any]:
+def _their_outputs(
+    model: Any, tokenizer: Any, languages: tuple[str, str] | None, texts: Sequence[str]
+) -> dict[str, Any]:
     is_seq2seq = model.config.is_encoder_decoder
     options: dict[str, Any] = {} if is_seq2seq else {"max_new_tokens": LENGTH}
     if languages is not None:
@@ -417,8 +414,9 @@ def _their_outputs(model: Any, tokenizer: Any, languages: tuple[str, str] | None
     searches: dict[str, dict[str, Any]] = {"outputs": {}}
     if not is_seq2seq:
         searches["searched"] = {"num_beams": 3, "length_penalty": 1.0, "early_stopping": True}
+    texts = texts if is_seq2seq else [text[:PROMPT] for text in texts]
     found: dict[str, list[list[int]]] = {name: [] for name in (*searches, "inputs")}
-    for text in TEXTS if is_seq2seq else PROMPTS:
+    for text in texts:
         batch = tokenizer(text, return_tensors="pt")
         inputs = batch["input_ids"]
         found["inputs"].append(inputs[0].tolist())
@@ -427,80 +425,7 @@ def _their_outputs(model: Any, tokenizer: Any, languages: tuple[str, str] | None
             row = row[1 if is_seq2seq else inputs.shape[1] :]
             length = next((place for place, token in enumerate(row) if token in ends), len(row))
             found[name].append(row[:length])
-    return found
-
-
-def our_results(run: Path) -> dict[str, Any]:
-    """Return logits, outputs and the ids of the texts, by an imported run."""
-    loaded: Any = load_torch_model(run, device="cpu")
-    origin = json.loads((run / "origin.json").read_text(encoding="utf-8"))
-    experiment = RunFolder(run).read_config()
-    source, target = (np.array(_foreign_ids(origin["orders"][side])) for side in ("source", "target"))
-    return {"loaded": loaded, "config": experiment.model, "source": source, "target": target}
-
-
-def _foreign_ids(order: Mapping[str, Any]) -> list[int]:
-    found: list[int] = VocabularyOrder.from_json(order).foreign_ids.tolist()
-    return found
-
-
-def describe_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return how the results differ; an empty text if they do not."""
-    loaded, source, target = ours["loaded"], ours["source"], ours["target"]
-    place = {int(index): number for number, index in reversed(list(enumerate(target)))}
-    places = {int(index): number for number, index in reversed(list(enumerate(source)))}
-    ids = theirs["ids"]
-    network = loaded.model
-    network.eval()
-    given = [places[index] for index in ids], [place[index] for index in ids[2:]]
-    if type(loaded).__name__ == "Translator":
-        found = forward(network, ours["config"], *given)
-    else:
-        found = forward(network, ours["config"], [], [place[index] for index in ids])
-    expected = theirs["logits"]
-    if expected.shape[-1] == ours["config"].d_model:
-        with torch.inference_mode():
-            tokens = torch.tensor([[place[index] for index in ids]])
-            hidden = network.hidden(tokens, torch.tensor([len(ids)]))[0].numpy()
-        gap = float(np.abs(hidden - expected).max())
-    else:
-        columns = [place[index] for index in range(expected.shape[-1])]
-        visible = found[:, columns] > NEVER / 2  # copies of symbols with two roles are never put out
-        gap = float(np.abs(found[:, columns] - expected)[visible].max())
-    if not gap < 2e-3:
-        return f"logits differ by {gap:.3g}"
-    if "outputs" not in theirs:
-        return _compare_inputs(loaded, source, theirs)
-    return _compare_outputs(loaded, source, target, theirs)
-
-
-def _compare_inputs(loaded: Any, source: np.ndarray, theirs: Mapping[str, Any]) -> str:
-    for text, expected in zip(TEXTS, theirs["inputs"], strict=True):
-        found = source[loaded.tokenizer.source.encode(text)].tolist()
-        if found != expected[1:-1]:
-            return f"input {found} instead of {expected}"
-    return ""
-
-
-def _compare_outputs(loaded: Any, source: np.ndarray, target: np.ndarray, theirs: Mapping[str, Any]) -> str:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if isinstance(loaded, Generator):
-            rows = {"outputs": loaded.generate(PROMPTS, max_new_tokens=LENGTH)}
-            beam = DecodingConfig(beam_size=3, length_penalty=1.0, cut_off="ranked", early_stopping=True)
-            try:
-                searched = loaded.generate_n_best(PROMPTS, beam, max_new_tokens=LENGTH)
-                rows["searched"] = [one for [one, *_] in searched]
-            except DragomanError:
-                pass  # a search that refuses is no search with other outputs
-        else:
-            rows = {"outputs": [one.best if hasattr(one, "best") else one[0] for one in loaded.translate(TEXTS)]}
-    for name, completions in rows.items():
-        for number, completion in enumerate(completions):
-            found, expected = target[list(completion.hypothesis.tokens)].tolist(), theirs[name][number]
-            if found != expected:
-                return f"{name} {number}: {found} instead of {expected}"
-    return ""
+    return {**found, "texts": texts}
 
 
 def main() -> None:
