@@ -131,6 +131,52 @@ def test_engine_reads_a_student_of_our_own(tmp_path: Path) -> None:
     assert len(set(found)) > 1
 
 
+def spelled(model: Any, texts: Sequence[str]) -> list[str]:
+    """Return greedy outputs with the names of byte tokens, as the engine writes them."""
+    tokens = model.tokenizer.target.tokens
+    results = model.translate(texts, beam_size=1)
+    return ["".join(tokens[index] for index in one[0].hypothesis.tokens).replace("▁", " ").lstrip() for one in results]
+
+
+@pytest.mark.filterwarnings("ignore::dragoman.inference.TranslationWarning")
+@pytest.mark.parametrize("has_shortlist", [True, False])
+def test_int8_shift_equals_the_engine_for_a_student_of_our_own(tmp_path: Path, has_shortlist: bool) -> None:
+    sizes = {"d_model": 64, "d_ff": 96, "num_heads": 4}
+    pairs = [(text, text[::-1]) for text in SENTENCES]
+    model = student(sizes, pairs=pairs, vocab_size=900, compute_type="int8")
+    shortlist, _ = build_shortlist(pairs, model.tokenizer, ShortlistConfig(frequent=30, per_token=3))
+    (tmp_path / "exported").mkdir()
+    write(replace(model, shortlist=shortlist), tmp_path / "exported")
+    dragoman.import_model(tmp_path / "exported", tmp_path / "run")
+    texts = SENTENCES[7::42]
+    if has_shortlist:
+        expected = [engine(tmp_path / "exported").translate(text) for text in texts]
+    else:
+        names = ("model.intgemm8.bin", "vocab.spm", "vocab.spm")
+        alone = fxtranslate.Translator(*((tmp_path / "exported" / name).read_bytes() for name in names))
+        expected = [alone.translate(text) for text in texts]
+    found = dragoman.load(tmp_path / "run", compute_type="int8_shift", shortlist=has_shortlist)
+    assert spelled(found, texts) == expected
+
+
+@pytest.mark.filterwarnings("ignore::dragoman.inference.TranslationWarning")
+def test_int8_shift_equals_the_engine_on_unknown_characters(original: Original) -> None:
+    probes = [
+        "Добрый день",
+        "漢字かな",
+        "我 like 茶 a lot.",
+        "שלום!",
+        "2 ≤ 3 ⇒ ∀x",
+        "♜♞♝ chess",
+        "ไทย food",
+        "👩‍👩‍👧 at home",
+    ]
+    probes += ["see § 7 ¶ 2", "ŋəʊ", "Ħ", "a\u00adb", "‽", "⌘+Q", "€5", "ʻokina", "½ + ⅓", "𝔘nicode"]
+    model = dragoman.load(original.run, compute_type="int8_shift", shortlist=True)
+    expected = [engine(original.folder).translate(text) for text in probes]
+    assert spelled(model, probes) == expected
+
+
 def test_scores_and_outputs_equal_those_of_marian(original: Original, tmp_path: Path) -> None:
     pymarian = pytest.importorskip("pymarian", reason="needs Marian: pip install pymarian")
     dragoman.export(original.run, tmp_path / "float32", format="marian")

@@ -98,7 +98,7 @@ public:
                    std::size_t encoder_layers, std::size_t decoder_layers, const Array<float, 2>& positions,
                    int num_threads, const std::string& instruction_set)
         : functions_(select_functions(instruction_set)),
-          threads_(num_threads == 0 ? available_cores() : num_threads) {
+          threads_(num_threads == 0 ? available_cores() : num_threads, Gap::long_) {
         check(heads > 0 && size > 0 && size % (16 * heads) == 0 && hidden > 0 && hidden % 16 == 0 &&
                   positions.shape(1) == size,
               "configuration: sizes must be multiples of 16");
@@ -206,6 +206,10 @@ private:
         guard_.check();
         without_gil([&](Interruption& interruption) {
             CallTurn turn(lock_, interruption);
+            if (items <= 1) {  // other threads would only wait
+                for (std::size_t item = 0; item < items; item++) work(item);
+                return true;
+            }
             threads_.run(
                 [&](const ThreadPool::Worker& worker) {
                     auto [first, last] = worker.partition(items);

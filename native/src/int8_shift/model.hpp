@@ -1,7 +1,8 @@
 // Transformer with an SSRU decoder in the 8-bit arithmetic of Marian's `int8shiftAlphaAll`, bit by bit.
 //
 // All products have 8-bit factors: inputs are rounded with a fixed multiplier, shifted by 127, and multiplied by integers;
-// sums of two products saturate at 16 bits, as with AVX2. Other numbers are float32, whose sums run from the first to the
+// sums of two products saturate at 16 bits, as with AVX2, but for those of the output layer, which the engine computes
+// without vector instructions. Other numbers are float32, whose sums run from the first to the
 // last number without fused operations. Every row is computed on its own, so results do not depend on the batch.
 #pragma once
 

@@ -13,9 +13,11 @@ namespace dragoman {
 
 namespace {
 
-/// Polls of a barrier before sleeping. The first `pause_polls` keep the core, some tens of microseconds, longer than
-/// any operation of a small step. The rest yield it, for longer than a search takes between two steps.
-constexpr int pause_polls = 4000, total_polls = 5000;
+/// Polls of a barrier before sleeping. Pauses keep the core, some tens of microseconds, longer than any operation of a
+/// small step. Yields give it away, for longer than a search in C++ takes between two steps.
+constexpr int pauses = 4000, yields = 1000;
+/// Pauses before a long gap, which is longer than a thread takes to wake up.
+constexpr int pauses_before_long_gap = 100;
 
 inline void cpu_pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -39,9 +41,9 @@ void Barrier::wait(Interruption* interruption) {
         }
         return;
     }
-    for (int poll = 0; poll < total_polls; poll++) {
+    for (int poll = 0; poll < polls_; poll++) {
         if (generation_.load(std::memory_order_acquire) != generation) return;
-        if (poll < pause_polls) {
+        if (poll < pauses_) {
             cpu_pause();
         } else {
             std::this_thread::yield();
@@ -59,7 +61,12 @@ void Barrier::wait(Interruption* interruption) {
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-ThreadPool::ThreadPool(int size) {
+ThreadPool::Barriers::Barriers(int count, Gap gap)
+    : start(count, gap == Gap::short_ ? pauses : pauses_before_long_gap, gap == Gap::short_ ? yields : 0),
+      within(count, pauses, yields),
+      end(count, gap == Gap::short_ ? pauses : pauses_before_long_gap, gap == Gap::short_ ? yields : 0) {}
+
+ThreadPool::ThreadPool(int size, Gap gap) {
     std::lock_guard<std::mutex> lock(startup_mutex_);
     threads_.reserve(static_cast<std::size_t>(size - 1));
     try {
@@ -70,7 +77,7 @@ ThreadPool::ThreadPool(int size) {
         // The threads that exist do all the work; results do not depend on their number.
     }
     size_ = static_cast<int>(threads_.size()) + 1;
-    barriers_ = std::make_unique<Barriers>(size_);
+    barriers_ = std::make_unique<Barriers>(size_, gap);
 }
 
 ThreadPool::~ThreadPool() {

@@ -20,19 +20,24 @@ namespace dragoman {
 /// Barrier that spins first, because an operation takes microseconds, and then sleeps.
 class Barrier {
 public:
-    explicit Barrier(int count) : count_(count) {}
+    /// Threads poll `pauses` times before they yield their core between polls, and then sleep.
+    explicit Barrier(int count, int pauses = 0, int yields = 0) : count_(count), pauses_(pauses), polls_(pauses + yields) {}
 
     /// Block until all `count` threads have called `wait`. A calling thread polls its interruption meanwhile.
     void wait(Interruption* interruption = nullptr);
 
 private:
-    const int count_;
+    const int count_, pauses_, polls_;
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<std::uint32_t> generation_{0};
     std::atomic<int> sleepers_{0};
     std::mutex mutex_;
     std::condition_variable wake_;
 };
+
+/// Time between two runs of a pool: a search in C++ takes microseconds, and one in Python milliseconds, in which idle
+/// threads sleep instead of using a core.
+enum class Gap { short_, long_ };
 
 class ThreadPool {
 public:
@@ -63,7 +68,7 @@ public:
     using Task = std::function<void(const Worker&)>;
 
     /// Start `size - 1` threads, or fewer if the system refuses; the caller of `run` is the first worker.
-    explicit ThreadPool(int size);
+    explicit ThreadPool(int size, Gap gap = Gap::short_);
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
@@ -77,7 +82,7 @@ private:
     void worker_loop(int index);
 
     struct Barriers {
-        explicit Barriers(int count) : start(count), within(count), end(count) {}
+        Barriers(int count, Gap gap);
         Barrier start, within, end;
     };
 

@@ -22,7 +22,7 @@ from dragoman.checksums import with_checksum
 from dragoman.config import Config
 from dragoman.data.datasets.memory_map import chunked
 from dragoman.data.tokenizers import Tokenizer
-from dragoman.data.tokenizers.vocabulary import SPECIAL_TOKENS
+from dragoman.data.tokenizers.vocabulary import EOS, SPECIAL_TOKENS
 from dragoman.errors import DataError
 from dragoman.safetensors_files import read_arrays
 from dragoman.untrusted_files import MEBIBYTE, FileKind
@@ -38,6 +38,8 @@ _FILE = FileKind(
     "export the model again",
     if_missing="make one by: dragoman export RUN --shortlist --out MODEL",
 )
+_MULTIPLE = 8
+"""Number of candidates that Marian fills up to, for its vector instructions (`marian/src/data/shortlist.cpp`)."""
 _CHUNK = 4096
 """Pairs linked at a time."""
 
@@ -60,6 +62,11 @@ class Shortlist:
     always: _Ids
     values: _Ids
     lengths: _Ids
+    fill: _Ids | None = None
+    """Tokens that fill up the candidates of a source to a multiple of 8, in their order, as Marian does.
+
+    They are all tokens of Marian's vocabulary; other candidates do not count. None for a shortlist that was built here.
+    """
 
     def __post_init__(self) -> None:
         if int(self.lengths.sum(dtype=np.int64)) != len(self.values) or (self.lengths < 0).any():
@@ -70,10 +77,19 @@ class Shortlist:
         return [self.tokens_for(source, own) for source, own in zip(sources, needed or repeat(()), strict=False)]
 
     def tokens_for(self, source: Sequence[int], needed: Sequence[int] = ()) -> _Ids:
-        """Return the sorted candidates for a source, and the tokens `needed`."""
+        """Return the sorted candidates for a source and its end symbol, and the tokens `needed`."""
         ends, lengths = self._ends, self.lengths
-        own = [self.values[ends[token] - lengths[token] : ends[token]] for token in {*source}]
-        return np.unique(np.concatenate([self.always, *own, np.array(needed, dtype=self.always.dtype)]))
+        own = [self.values[ends[token] - lengths[token] : ends[token]] for token in {*source, EOS}]
+        found = np.unique(np.concatenate([self.always, *own]))
+        return np.unique(np.concatenate([found, self._filling(found), np.array(needed, dtype=self.always.dtype)]))
+
+    def _filling(self, found: _Ids) -> _Ids:
+        """Return the tokens that fill up candidates to a multiple of 8."""
+        if self.fill is None:
+            return found[:0]
+        missing = -int(np.isin(found, self.fill).sum()) % _MULTIPLE
+        first = self.fill[: len(found) + _MULTIPLE]
+        return first[~np.isin(first, found)][:missing]
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
@@ -81,12 +97,13 @@ class Shortlist:
 
     def matches_vocabs(self, *, source: int, target: int) -> bool:
         """Return whether the shortlist fits vocabularies of these sizes."""
-        every = np.concatenate([self.always, self.values])
+        every = np.concatenate([self.always, self.values, *([] if self.fill is None else [self.fill])])
         return len(self.lengths) == source and bool((every >= 0).all() and (every < target).all())
 
     def save(self, path: Path) -> None:
         """Write the file atomically."""
-        content = save({"always": self.always, "values": self.values, "lengths": self.lengths})
+        arrays = {"always": self.always, "values": self.values, "lengths": self.lengths}
+        content = save(arrays if self.fill is None else {**arrays, "fill": self.fill})
         write_atomically(path, *with_checksum(content))
 
     @classmethod
@@ -94,7 +111,8 @@ class Shortlist:
         """Read a file written by `save`. Raises DataError if it is missing or damaged."""
         arrays = read_arrays(path, _FILE)
         try:
-            return cls(**{name: _to_ids(arrays[name]) for name in ("always", "values", "lengths")})
+            found = {name: _to_ids(arrays[name]) for name in ("always", "values", "lengths")}
+            return cls(**found, fill=_to_ids(arrays["fill"]) if "fill" in arrays else None)
         except (KeyError, DataError) as error:
             raise DataError(f"{path}: no shortlist ({error}); export the model again") from error
 

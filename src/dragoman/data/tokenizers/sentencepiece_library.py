@@ -29,8 +29,17 @@ class SentencePieceLibrary:
     is_streamable = True
 
     def __init__(
-        self, model: bytes, *, vocabulary: Mapping[str, int] | None = None, hidden: Collection[int] = ()
+        self,
+        model: bytes,
+        *,
+        vocabulary: Mapping[str, int] | None = None,
+        hidden: Collection[int] = (),
+        splits_unknown: bool = False,
     ) -> None:
+        """Read a model; with `splits_unknown`, each character outside of the vocabulary is a token of its own.
+
+        SentencePiece makes one token of all such characters in a row; the engine of Firefox does not.
+        """
         if not 0 < len(model) <= MAX_MODEL:
             raise DataError(f"The SentencePiece model has {len(model):,} bytes. Use the file of the original model.")
         import sentencepiece  # takes 0.2 s
@@ -38,6 +47,7 @@ class SentencePieceLibrary:
         self._content = model
         self._vocabulary = None if vocabulary is None else dict(vocabulary)
         self._own_hidden = sorted(hidden)
+        self._splits_unknown = splits_unknown
         with library_errors("The SentencePiece model cannot be read"):
             self._model = sentencepiece.SentencePieceProcessor(model_proto=model)
             size = self._model.get_piece_size()
@@ -57,9 +67,25 @@ class SentencePieceLibrary:
         with library_errors("The SentencePiece model cannot encode this text"):
             # One by one: for a list the library starts threads, which takes longer than to encode ten sentences.
             if self._vocabulary is None:
-                return [self._model.encode(text, return_type=int) for text in texts]
+                found = [self._model.encode(text, return_type=int) for text in texts]
+                return [self._split(*row) for row in zip(texts, found, strict=True)] if self._splits_unknown else found
             ids = self._vocabulary
             return [[ids.get(one, -1) for one in self._model.encode(text, return_type=str)] for text in texts]
+
+    def with_split_unknown(self) -> "SentencePieceLibrary":
+        """Return the tokenizer with a token for each character outside of the vocabulary."""
+        return SentencePieceLibrary(
+            self._content, vocabulary=self._vocabulary, hidden=self._own_hidden, splits_unknown=True
+        )
+
+    def _split(self, text: str, ids: list[int]) -> list[int]:
+        """Return the ids of a text with an unknown token for each character of an unknown piece."""
+        unknown = self._model.unk_id()
+        if unknown not in ids:
+            return ids
+        pieces = self._model.encode(text, return_type=str)
+        counts = [len(piece) if index == unknown else 1 for piece, index in zip(pieces, ids, strict=True)]
+        return [index for index, count in zip(ids, counts, strict=True) for _ in range(count)]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[Span]]:
         """Return the foreign ids of a text, and the span of each; white space may be part of it."""
@@ -70,6 +96,11 @@ class SentencePieceLibrary:
             # Of the pieces that spell one character, the last one has its span.
             if spans[place][0] == spans[place][1] and found["pieces"][place] != SPACE:
                 spans[place] = spans[place + 1]
+        if self._splits_unknown:
+            unknown = self._model.unk_id()
+            rows = zip(found["ids"], found["pieces"], spans, strict=True)
+            split = [(index, span) for index, piece, span in rows for _ in range(len(piece) if index == unknown else 1)]
+            return [index for index, _ in split], [span for _, span in split]
         if self._vocabulary is None:
             return list(found["ids"]), spans
         return [self._vocabulary.get(piece, -1) for piece in found["pieces"]], spans

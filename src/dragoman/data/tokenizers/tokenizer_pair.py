@@ -15,6 +15,7 @@ from dragoman.data.tokenizers.imported_tokenizer import ImportedTokenizer, impor
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer
 from dragoman.data.tokenizers.normalization import TextNormalizer
 from dragoman.data.tokenizers.prefixes import NO_PREFIXES, Prefixes
+from dragoman.data.tokenizers.sentencepiece_library import SentencePieceLibrary
 from dragoman.data.tokenizers.subword_tokenizer import SubwordTokenizer
 from dragoman.data.tokenizers.token_library import MAX_VOCAB, first_line
 from dragoman.data.tokenizers.trainers import Texts, train_model
@@ -95,6 +96,14 @@ class Tokenizer:
     def fingerprint(self) -> str:
         """Hash that is equal for tokenizers that give the same ids for every text."""
         return json_fingerprint(self._contents())
+
+    def with_split_unknown(self) -> "Tokenizer":
+        """Return the tokenizer with a token for each source character outside of the vocabulary of SentencePiece."""
+        source = self.source
+        if not isinstance(source, ImportedTokenizer) or not isinstance(source.library, SentencePieceLibrary):
+            return self
+        source = ImportedTokenizer(source.library.with_split_unknown(), source.order)
+        return Tokenizer(source, self.target, self.config, self.prefixes)
 
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError if it cannot be written."""

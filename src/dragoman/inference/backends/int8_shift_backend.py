@@ -1,8 +1,9 @@
 r"""Backend in the 8-bit arithmetic of Firefox's engine, bit by bit: compute type `int8_shift`.
 
 Marian calls it `int8shiftAlphaAll`. The inputs $x$ of each product are rounded to $\mathrm{round}(a x)$ with a fixed
-multiplier $a$, shifted by 127, and multiplied by integers; sums of two products saturate at 16 bits. Sums of float32
-numbers run from the first to the last (Bogoychev et al., 2020).
+multiplier $a$, shifted by 127, and multiplied by integers; sums of two products saturate at 16 bits, but for those of
+the output layer, which the engine computes without vector instructions. Sums of float32 numbers run from the first to
+the last (Bogoychev et al., 2020).
 """
 
 from collections.abc import Mapping, Sequence

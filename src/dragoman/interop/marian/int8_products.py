@@ -10,6 +10,8 @@ from dragoman.interop.marian.quantization import MULTIPLIER_SUFFIX, OUTPUT_MULTI
 from dragoman.interop.marian.tensor_names import tensor_table
 from dragoman.models.config import EncoderDecoderConfig
 
+MULTIPLE: Final = 16
+"""Numbers that a vector instruction computes, of which each size is a multiple."""
 _EMBEDDING: Final = "source_embedding.tokens.weight"
 
 
@@ -27,6 +29,7 @@ def recorded_products(
         or network.activation != "relu"
     ):
         raise ConfigError("compute_type = int8_shift: is for students of Firefox with an SSRU decoder. Leave it out.")
+    _check_sizes(network)
     table, found = tensor_table(network), dict[str, tuple[np.ndarray, float, float]]()
     matrices, activations = (multipliers.get(key, {}) for key in ("matrices", "activations"))
     for name, weight in weights.items():
@@ -42,6 +45,21 @@ def recorded_products(
         values = matrix.values if name == _EMBEDDING else matrix.values.T
         found[name] = values, matrix.multiplier, activations[activation]
     return found
+
+
+def _check_sizes(network: EncoderDecoderConfig) -> None:
+    """Raise ConfigError if vector instructions do not compute products of these sizes."""
+    sizes = {
+        "model.d_model": network.d_model,
+        "model.d_ff": network.d_ff,
+        "model.d_model / model.num_heads": network.d_model // network.num_heads,
+    }
+    for name, size in sizes.items():
+        if size % MULTIPLE:
+            raise ConfigError(
+                f"compute_type = int8_shift: needs a multiple of {MULTIPLE}, and {name} is {size}. Leave it out, or "
+                "use int8."
+            )
 
 
 def recorded_multipliers(origin: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:

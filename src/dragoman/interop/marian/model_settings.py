@@ -10,6 +10,7 @@ from typing import Any, Final
 from dragoman.errors import ConfigError, DataError, shorten, shorten_text
 from dragoman.interop.imported_model import parse_encoder_decoder
 from dragoman.models.config import EncoderDecoderConfig, SinusoidalConfig
+from dragoman.nn.norms import EPSILON
 from dragoman.yaml_files import YamlError, parse_yaml
 
 NORM_EPSILON: Final = 1e-6
@@ -197,7 +198,12 @@ def check_network(network: EncoderDecoderConfig) -> None:
     for key, (value, only) in needed.items():
         if value != only:
             shown = getattr(network, key)
-            raise ConfigError(f"model.{key} = {shorten(shown)}: Marian has no such network. Train with {key} = {only}.")
+            if key == "norm_epsilon" and shown is None:
+                shown = EPSILON[network.norm]
+            raise ConfigError(
+                f"model.{key} is {shorten(shown)}, and Marian has {key} = {only} alone. Train with --set "
+                f"model.{key}={only}, or with the preset student-tiny."
+            )
     if network.activation not in _ACTIVATIONS.values():
         raise ConfigError(f"model.activation = {network.activation}: Marian has relu and silu. Train with one of them.")
     _check_norms(network.norm_position, network.decoder_layer, where="model.norm_position = pre")

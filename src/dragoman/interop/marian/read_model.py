@@ -33,6 +33,8 @@ from dragoman.models.config import EncoderDecoderConfig
 FORMAT: Final = "marian"
 MAX_LENGTH: Final = 512
 """Longest source or target in tokens; Marian trains on sentences of at most 50 to 512 tokens."""
+ENGINE_LENGTHS: Final[Mapping[str, Any]] = {"max_length": 256, "max_length_ratio": 2.0, "max_length_offset": 6}
+"""Limits of outputs in Firefox's engine: twice the source, end symbol included, and four more."""
 _EMBEDDINGS: Final = {"source": ("Wemb", "encoder_Wemb"), "target": ("Wemb", "decoder_Wemb")}
 
 
@@ -76,7 +78,7 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
         ),
         tensors=replace(account, used=(*account.used, *sorted(multipliers))),
         max_length=MAX_LENGTH,
-        decoding=_decoding(files.decoder),
+        decoding=_decoding(files.decoder, is_quantized=bool(documents["multipliers"]["matrices"])),
         shortlist=_shortlist(files, orders, shared=shared),
     )
 
@@ -143,8 +145,11 @@ def _pieces_of(vocabulary: Path, side: str) -> Path:
     return found[0]
 
 
-def _decoding(decoder: Mapping[str, Any]) -> DecodingConfig:
-    """Return the settings of the decoder, as far as they are valid here, or Marian's own."""
+def _decoding(decoder: Mapping[str, Any], *, is_quantized: bool) -> DecodingConfig:
+    """Return the settings of the decoder, as far as they are valid here, or Marian's own.
+
+    Outputs of a quantized model, which is for Firefox's engine, have the maximum length of this engine.
+    """
     beam, normalize, factor = (
         value if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high else default
         for value, low, high, default in (
@@ -157,7 +162,7 @@ def _decoding(decoder: Mapping[str, Any]) -> DecodingConfig:
         beam_size=int(beam),
         length_penalty=float(normalize) if normalize else None,
         length_penalty_kind="average" if normalize else "none",
-        max_length_ratio=float(factor),
+        **(ENGINE_LENGTHS if is_quantized else {"max_length_ratio": float(factor)}),
         allow_unk=bool(decoder.get("allow-unk", False)),
     )
 

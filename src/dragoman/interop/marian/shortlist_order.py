@@ -39,7 +39,10 @@ def from_marian(
     always = np.unique([*range(EOS + 1), *target.our_ids[: shortlist.first]])
     values = np.concatenate(found) if found else np.zeros(0)
     return Shortlist(
-        always.astype(np.int32), values.astype(np.int32), np.array([len(one) for one in found], dtype=np.int32)
+        always.astype(np.int32),
+        values.astype(np.int32),
+        np.array([len(one) for one in found], dtype=np.int32),
+        fill=target.our_ids.astype(np.int32),
     )
 
 

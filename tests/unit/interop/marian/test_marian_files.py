@@ -3,6 +3,7 @@
 import json
 import struct
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ from hypothesis.extra import numpy as arrays
 from dragoman.errors import DataError
 from dragoman.interop.marian.binary_format import SETTINGS, Int8Matrix, read_binary, write_binary
 from dragoman.interop.marian.shortlist_format import MAGIC, MarianShortlist, read_shortlist, write_shortlist
+from dragoman.interop.marian.shortlist_order import from_marian
 from dragoman.interop.marian.vocabulary_files import read_vocabulary
 from dragoman.interop.npz_files import read_npz
+from dragoman.interop.vocabulary_order import ADDED, VocabularyOrder
 from tests.property_settings import damaged_files, examples
 
 FLOATS = arrays.arrays(np.float32, arrays.array_shapes(max_dims=3, max_side=5), elements=st.floats(-9, 9, width=32))
@@ -123,6 +126,18 @@ def test_shortlists_are_read_as_written(tmp_path_factory, shortlist) -> None:
     assert (found.first, found.best) == (shortlist.first, shortlist.best)
     assert np.array_equal(found.offsets, shortlist.offsets)
     assert np.array_equal(found.ids, shortlist.ids)
+
+
+@examples(50)
+@given(shortlists(), st.lists(st.integers(2, 40), max_size=6))
+def test_candidates_are_those_of_marian(shortlist, source) -> None:
+    shortlist = replace(shortlist, first=shortlist.first + 2)  # every shortlist of Marian begins with both symbols
+    order = VocabularyOrder(64, unk=1, eos=0)
+    ours = from_marian(shortlist, source=order, target=order, shared=True, where="lex.bin")
+    found = ours.tokens_for(order.our_ids[source].tolist())
+    foreign = {int(order.foreign_ids[index]) for index in found} - {ADDED}
+    assert foreign == shortlist.candidates([*source, 0])
+    assert len(foreign) % 8 == 0
 
 
 def test_checksum_of_shortlists_is_checked(tmp_path: Path) -> None:

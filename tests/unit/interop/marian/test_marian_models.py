@@ -131,7 +131,9 @@ def test_shortlists_have_the_same_candidates(tmp_path: Path) -> None:
     for source, _ in PAIRS:
         ids = [*model.tokenizer.source.encode(source), EOS]
         ours = set(shortlist.tokens_for(ids).tolist()) | {*ids}
-        assert set(found.shortlist.tokens_for(ids).tolist()) == ours
+        filled = set(found.shortlist.tokens_for(ids).tolist())
+        assert ours <= filled
+        assert len(filled) < len(ours) + 8
         candidates = theirs.candidates(order.foreign_ids[ids].tolist())
         assert {order.our_ids[one] for one in candidates} >= ours - {0, BOS}
         assert len(candidates) - len(ours) < 8  # up to a multiple of 8
@@ -228,7 +230,10 @@ def test_other_networks_are_refused(tmp_path: Path, old: str, new: str, message:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"norm_epsilon": None}, "norm_epsilon"),
+        (
+            {"norm_epsilon": None},
+            r"model.norm_epsilon is 1e-05, and Marian has norm_epsilon = 1e-06 alone. Train with --set",
+        ),
         ({"positions": {"kind": "sinusoidal"}}, "student-tiny"),
         ({"start_embedding": "learned"}, "start_embedding"),
         ({"activation": "gelu"}, "relu and silu"),
