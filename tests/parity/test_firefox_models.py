@@ -6,6 +6,9 @@ computes what the engine computes from files of ours, bit by bit, and must give 
 near.
 """
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -190,3 +193,20 @@ def test_scores_and_outputs_equal_those_of_marian(original: Original, tmp_path: 
     assert [result.text for result in found] == [line[1] for line in lines]
     scores = [float(line[2].split()[-1]) for line in lines]
     assert [result.log_prob for result in found] == pytest.approx(scores, abs=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::dragoman.inference.TranslationWarning")
+def test_a_second_thread_does_not_wait_at_full_load(original: Original) -> None:
+    """Texts one by one leave nothing to a second thread, which sleeps."""
+    program = (
+        "import sys, time, dragoman; model = dragoman.load(sys.argv[1], compute_type='int8_shift', shortlist=True);"
+        "texts = sys.stdin.read().splitlines(); begin = time.process_time();"
+        "[model.translate(text, beam_size=1) for text in texts]; print(time.process_time() - begin)"
+    )
+    seconds = {}
+    for threads in ("1", "2"):
+        environment = os.environ | {"DRAGOMAN_THREADS": threads, "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-W", "ignore", "-c", program, str(original.run)]
+        options = {"input": "\n".join(SENTENCES[::8]), "capture_output": True, "text": True, "check": True}
+        seconds[threads] = float(subprocess.run(command, env=environment, **options).stdout)
+    assert seconds["2"] < 1.6 * seconds["1"]
