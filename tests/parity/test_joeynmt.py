@@ -11,6 +11,7 @@ import dragoman
 from dragoman.decoding.config import LengthPenalty
 from dragoman.errors import ConfigError, DataError
 from dragoman.interop.imported_model import ImportOptions
+from dragoman.interop.joeynmt.config_keys import KEYS
 from dragoman.interop.joeynmt.partner import read
 from dragoman.interop.self_check import forward, loaded_network
 from dragoman.models.special_symbols import BOS, EOS
@@ -94,3 +95,56 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "codes").write_text("u n\nun d</w>\n")
     with pytest.raises(DataError, match=r"model/codes: cannot be read"):
         read(tmp_path / "model", ImportOptions())
+
+
+TEST_CONFIG = (
+    *("load_model", "batch_size", "batch_type", "max_output_length", "min_output_length", "eval_metrics"),
+    *("beam_size", "beam_alpha", "n_best", "return_attention", "return_prob", "generate_unk", "repetition_penalty"),
+    "no_repeat_ngram_size",
+)
+"""Fields of `TestConfig` in `joeynmt/config.py` of JoeyNMT 2.3.0."""
+
+
+def test_every_setting_of_the_search_is_listed() -> None:
+    assert {f"testing.{name}" for name in TEST_CONFIG} - KEYS.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "message"),
+    [
+        ("testing", "repetition_penalty", 1.5, "testing.repetition_penalty = 1.5 is not supported"),
+        ("testing", "min_length", 3, "testing.min_length.? = 3 is unknown.*--allow-unused"),
+        ("model", "encoder_layer", 3, "model.encoder_layer.? = 3 is unknown"),
+    ],
+)
+def test_other_settings_stop_an_import(section: str, key: str, value: object, message: str, tmp_path: Path) -> None:
+    tree = settings()
+    tree[section][key] = value
+    write_folder(tmp_path, tree)
+    (tmp_path / "best.ckpt").write_bytes(b"not read before the settings")
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, ImportOptions())
+
+
+def test_settings_of_the_search_are_obeyed(tmp_path: Path) -> None:
+    tree = settings()
+    tree["testing"] |= {"min_output_length": 3, "max_output_length": 17, "generate_unk": False}
+    write_folder(tmp_path, tree)
+    found = read(tmp_path, ImportOptions()).decoding
+    assert (found.min_length, found.max_length, found.output_limit(2), found.allow_unk) == (3, 17, 17, False)
+
+
+def test_heads_that_are_not_named_are_those_of_joeynmt(tmp_path: Path) -> None:
+    tree = settings()
+    del tree["model"]["encoder"]["num_heads"], tree["model"]["decoder"]["num_heads"]
+    write_folder(tmp_path, tree)
+    with pytest.raises(ConfigError, match=r"model\.decoder\.num_heads is 8"):
+        read(tmp_path, ImportOptions())
+
+
+def test_integers_are_mentioned(tmp_path: Path) -> None:
+    write_folder(tmp_path, settings())
+    content = torch.load(tmp_path / "best.ckpt", weights_only=False)
+    content["model_state"]["encoder.counter"] = torch.tensor([3])
+    torch.save(content, tmp_path / "best.ckpt")
+    assert "integers" in read(tmp_path, ImportOptions()).tensors.left_over["encoder.counter"]

@@ -103,6 +103,13 @@ def float_arrays(path: Path, tree: Any) -> tuple[dict[str, np.ndarray], dict[str
     return arrays, formats
 
 
+def integer_tensors(tree: Any) -> dict[str, str]:
+    """Return the reason for each tensor that `float_arrays` leaves out."""
+    tensors = tree.items() if isinstance(tree, Mapping) else ()
+    reason = "integers, which no part of the network reads"
+    return {str(name): reason for name, one in tensors if isinstance(one, torch.Tensor) and not one.is_floating_point()}
+
+
 def _check_file(path: Path, file: BinaryIO) -> None:
     """Raise DataError if a file is none of `torch.save`, or its pickles name other functions and classes."""
     size = file.seek(0, 2)

@@ -1,41 +1,19 @@
 """Settings in a fairseq checkpoint: `args` of a command line, or `cfg` with groups, and the network they describe."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, final
 
 from dragoman.errors import ConfigError, DataError, shorten
+from dragoman.interop.fairseq.setting_keys import ACTIVATIONS, KEYS, is_of_network
 from dragoman.interop.imported_model import parse_encoder_decoder
+from dragoman.interop.key_table import check_keys
 from dragoman.interop.plain_settings import plain_value
 from dragoman.models.config import EncoderDecoderConfig
 
-ACTIVATIONS: Final = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_fast": "gelu_tanh",
-    "gelu_accurate": "gelu_tanh",
-    "swish": "silu",
-}
 _EQUAL: Final = ("embed_dim", "ffn_embed_dim", "attention_heads", "normalize_before", "learned_pos")
 """Settings that encoder and decoder share here."""
-_UNSUPPORTED: Final = (
-    "adaptive_input",
-    "adaptive_softmax_cutoff",
-    "char_inputs",
-    "cross_self_attention",
-    "no_cross_attention",
-    "no_decoder_final_norm",
-    "decoder_layers_to_keep",
-    "encoder_layers_to_keep",
-    "base_layers",
-    "export_scale",
-    "scale_attn",
-    "scale_fc",
-    "scale_heads",
-    "scale_resids",
-)
-"""Settings of other networks; false, zero or missing in the network that is read."""
 PAST_PADDING: Final = 2
 """Number of the first position: positions count from that of the padding symbol, 1, which is never used."""
 
@@ -65,11 +43,16 @@ class CheckpointSettings:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plain settings for the record of the origin."""
-        merged = {name: value for group in reversed(self._groups) for name, value in group.items()}
-        return {name: value for name, value in sorted(merged.items()) if isinstance(value, str | int | float | bool)}
+        return {name: one for name, one in sorted(self.all().items()) if isinstance(one, str | int | float | bool)}
+
+    def all(self) -> dict[str, Any]:
+        """Return every setting, of the first group that has it."""
+        return {name: value for group in reversed(self._groups) for name, value in group.items()}
 
 
-def read_network(settings: CheckpointSettings, *, needs_output_bias: bool) -> EncoderDecoderConfig:
+def read_network(
+    settings: CheckpointSettings, *, needs_output_bias: bool, allow_unused: Collection[str] = ()
+) -> EncoderDecoderConfig:
     """Return the network of a checkpoint. Raises ConfigError if dragoman does not compute it."""
     architecture = str(settings.get("arch", settings.get("_name", "transformer")))
     task = settings.text("task") if isinstance(settings.get("task"), str) else None
@@ -77,9 +60,8 @@ def read_network(settings: CheckpointSettings, *, needs_output_bias: bool) -> En
         raise _unsupported(settings, "arch", architecture)
     if task not in (None, "translation"):
         raise _unsupported(settings, "task", task)
-    for name in _UNSUPPORTED:
-        if settings.get(name):
-            raise _unsupported(settings, name, settings.get(name))
+    of_network = {name: value for name, value in settings.all().items() if is_of_network(name)}
+    check_keys(of_network, KEYS, where=f"{settings.path}: ", allow_unused=allow_unused)
     for name in _EQUAL:
         sides = [settings.get(f"{side}_{name}") for side in ("encoder", "decoder")]
         if sides[0] != sides[1]:

@@ -1,5 +1,6 @@
 """Reading of a folder of fairseq: a checkpoint, dictionaries, and the model of the tokenizer."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from dragoman.interop.fairseq.dictionary_files import SYMBOLS, dictionary_path, 
 from dragoman.interop.fairseq.weights import tensor_table
 from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
-from dragoman.interop.torch_files import TORCH_FILES, float_arrays, is_torch_file, read_torch_file
+from dragoman.interop.torch_files import TORCH_FILES, float_arrays, integer_tensors, is_torch_file, read_torch_file
 from dragoman.interop.vocabulary_order import VocabularyOrder
 from dragoman.interop.word_vocabulary import byte_pair_encoding, sentencepiece_pieces, split_by_white_space
 
@@ -61,16 +62,20 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     dictionaries = tuple(dictionary_path(path.parent, one, languages) for one in languages)
     tokens = tuple(map(read_dictionary, dictionaries))
     orders = {side: _order(len(one)) for side, one in zip(("source", "target"), tokens, strict=True)}
-    network = read_network(settings, needs_output_bias=orders["target"].needs_output_bias)
+    network = read_network(
+        settings, needs_output_bias=orders["target"].needs_output_bias, allow_unused=options.allow_unused
+    )
+    unused = tuple(name for name in options.allow_unused if name not in settings.all())
     if network.tie_embeddings == "all" and tokens[0] != tokens[1]:
         raise DataError(f"{path}: shares all embeddings, and {dictionaries[0].name} and {dictionaries[1].name} differ.")
     tokenizer, files = _tokenizer(path.parent, tokens, orders, languages, shared=network.tie_embeddings == "all")
     shapes = network_shapes(network, source_vocabulary=len(orders["source"]), target_vocabulary=len(orders["target"]))
     arrays, formats = float_arrays(path, tree["model"])
+    integers = integer_tensors(tree["model"])
     del tree
     _cut_positions(arrays, max_length(settings))
     table = tensor_table(arrays.keys(), tied=network.tie_embeddings)
-    weights, account = table.read(arrays, shapes, where=str(path), orders=orders, allow_unused=options.allow_unused)
+    weights, account = table.read(arrays, shapes, where=str(path), orders=orders, allow_unused=unused)
     return ImportedModel(
         task="translation",
         network=network,
@@ -84,7 +89,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
             documents={"settings": settings.to_json()},
             number_formats=formats,
         ),
-        tensors=account,
+        tensors=replace(account, left_over={**account.left_over, **integers}),
         max_length=max_length(settings),
         decoding=_DECODING,
         notes=tuple(_notes(settings, files)),

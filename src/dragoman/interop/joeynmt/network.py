@@ -13,17 +13,21 @@ _ACTIVATIONS: Final = {"relu": "relu", "gelu": "gelu", "swish": "silu"}
 _EQUAL: Final = (
     ("hidden_size", 512),
     ("ff_size", 2048),
-    ("num_heads", 8),
     ("layer_norm", None),
     ("activation", "relu"),
 )
 """Settings that encoder and decoder share here, with their defaults."""
+HEADS: Final = {"encoder": 4, "decoder": 8}
+"""Attention heads of each stack where the settings do not say so."""
 _NORM_EPSILON: Final = 1e-6
 _ATTENTION_PARTS: Final = {"query": "q_layer", "key": "k_layer", "value": "v_layer", "output": "output_layer"}
 
 
 def read_network(folder: ModelFolder, names: Collection[str], *, needs_output_bias: bool) -> EncoderDecoderConfig:
     """Return the network of a model with tensors of these names. Raises ConfigError if dragoman does not compute it."""
+    heads = [folder.get("model", side, "num_heads", default=HEADS[side]) for side in HEADS]
+    if heads[0] != heads[1]:
+        raise _unsupported(folder, ("model", "decoder", "num_heads"), heads[1])
     for side in ("encoder", "decoder"):
         _require(folder, ("model", side, "type"), "transformer", default=None)
         _require(folder, ("model", side, "alpha"), 1.0, default=1.0)
@@ -45,9 +49,9 @@ def read_network(folder: ModelFolder, names: Collection[str], *, needs_output_bi
     tree: dict[str, Any] = {
         "d_model": folder.get("model", "encoder", "hidden_size", default=512),
         "d_ff": folder.get("model", "encoder", "ff_size", default=2048),
-        "num_heads": folder.get("model", "encoder", "num_heads", default=8),
-        "encoder_layers": folder.get("model", "encoder", "num_layers"),
-        "decoder_layers": folder.get("model", "decoder", "num_layers"),
+        "num_heads": heads[0],
+        "encoder_layers": folder.get("model", "encoder", "num_layers", default=8),
+        "decoder_layers": folder.get("model", "decoder", "num_layers", default=4),
         "activation": _ACTIVATIONS.get(activation, activation),
         "norm_epsilon": _NORM_EPSILON,
         "norm_position": folder.get("model", "encoder", "layer_norm", default="pre" if has_final_norm else "post"),

@@ -1,6 +1,7 @@
 """Reading of a folder of JoeyNMT."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,10 +10,12 @@ from dragoman.decoding.config import DecodingConfig
 from dragoman.errors import ConfigError, DragomanError, shorten
 from dragoman.interop.hub.file_patterns import FilePatterns
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
+from dragoman.interop.joeynmt.config_keys import KEYS, flat_settings
 from dragoman.interop.joeynmt.model_folder import CHECKPOINTS, CONFIG_FILE, ModelFolder, Side
 from dragoman.interop.joeynmt.network import read_network, tensor_table
+from dragoman.interop.key_table import check_keys
 from dragoman.interop.plain_settings import plain_tree
-from dragoman.interop.torch_files import TORCH_FILES, float_arrays, read_torch_file
+from dragoman.interop.torch_files import TORCH_FILES, float_arrays, integer_tensors, read_torch_file
 from dragoman.interop.vocabulary_order import VocabularyOrder
 from dragoman.interop.word_vocabulary import (
     byte_pair_encoding,
@@ -45,11 +48,15 @@ def recognizes(source: Path) -> bool:
 def read(source: Path, options: ImportOptions) -> ImportedModel:
     """Read a model from its folder. Raises DataError and ConfigError as a `Partner` does."""
     folder = ModelFolder.open(source)
+    settings = dict(flat_settings(folder.config))
+    check_keys(settings, KEYS, where=f"{source / CONFIG_FILE}: ", allow_unused=options.allow_unused)
+    unused = tuple(name for name in options.allow_unused if name not in settings)
     path = folder.checkpoint()
     tree = read_torch_file(path)
     if not isinstance(tree, dict) or "model_state" not in tree:
         raise TORCH_FILES.damaged(path, "it is not a checkpoint of JoeyNMT")
     arrays, formats = float_arrays(path, tree["model_state"])
+    integers = integer_tensors(tree["model_state"])
     del tree
     tokens = {"source": folder.vocabulary("src"), "target": folder.vocabulary("trg")}
     orders = {side: folder.order(len(one)) for side, one in tokens.items()}
@@ -58,7 +65,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
     tokenizer, files = _tokenizer(folder, tokens, orders, shared=shared)
     shapes = network_shapes(network, source_vocabulary=len(orders["source"]), target_vocabulary=len(orders["target"]))
     table = tensor_table(network.tie_embeddings)
-    weights, account = table.read(arrays, shapes, where=str(path), orders=orders, allow_unused=options.allow_unused)
+    weights, account = table.read(arrays, shapes, where=str(path), orders=orders, allow_unused=unused)
     vocabularies = {folder.vocabulary_path(side): None for side in ("src", "trg")}
     return ImportedModel(
         task="translation",
@@ -74,7 +81,7 @@ def read(source: Path, options: ImportOptions) -> ImportedModel:
             documents={CONFIG_FILE: {"model": plain_tree(folder.get("model")), "data": plain_tree(folder.get("data"))}},
             number_formats=formats,
         ),
-        tensors=account,
+        tensors=replace(account, left_over={**account.left_over, **integers}),
         max_length=MAX_LENGTH,
         decoding=_decoding(folder),
         notes=tuple(_notes(folder)),
@@ -131,10 +138,18 @@ def _tokenizer_settings(folder: ModelFolder, side: Side) -> Mapping[str, Any]:
 
 def _decoding(folder: ModelFolder) -> DecodingConfig:
     """Return the search of the settings, whose length penalty is that of GNMT."""
-    beam, alpha = folder.get("testing", "beam_size", default=1), folder.get("testing", "beam_alpha", default=-1)
+    beam, alpha = folder.get("testing", "beam_size", default=1), folder.get("testing", "beam_alpha", default=None)
+    alpha = folder.get("testing", "alpha", default=-1) if alpha is None else alpha
     options: dict[str, Any] = {"length_penalty_kind": "none"}
     if isinstance(alpha, int | float) and alpha > 0:
         options = {"length_penalty_kind": "gnmt", "length_penalty": min(float(alpha), 20.0)}
+    shortest = folder.get("testing", "min_output_length", default=1)
+    longest = folder.get("testing", "max_output_length", default=-1)
+    if type(longest) is int and 0 < longest <= MAX_LENGTH:
+        options |= {"max_length": longest, "max_length_ratio": 0.0, "max_length_offset": longest}
+    if type(shortest) is int and 0 < shortest <= options.get("max_length", MAX_LENGTH):
+        options["min_length"] = shortest
+    options["allow_unk"] = folder.get("testing", "generate_unk", default=True) is not False
     return DecodingConfig(beam_size=beam if type(beam) is int and 0 < beam <= 100 else 1, **options)
 
 

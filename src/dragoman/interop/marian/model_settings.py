@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dragoman.errors import ConfigError, DataError, shorten, shorten_text
 from dragoman.interop.imported_model import parse_encoder_decoder
+from dragoman.interop.marian.model_keys import FIXED
 from dragoman.models.config import EncoderDecoderConfig, SinusoidalConfig
 from dragoman.nn.norms import EPSILON
 from dragoman.yaml_files import YamlError, parse_yaml
@@ -17,23 +18,6 @@ NORM_EPSILON: Final = 1e-6
 _ACTIVATIONS: Final = {"relu": "relu", "swish": "silu"}
 _NORMS: Final = {("", "an", ""): "post", ("n", "a", "n"): "pre"}
 """Position of the norms by the operations before and after a sublayer and after the stack, without dropout."""
-_FIXED: Final[Mapping[str, Any]] = {
-    "type": "transformer",
-    "transformer-ffn-depth": 2,
-    "transformer-no-projection": False,
-    "transformer-rnn-projection": False,
-    "transformer-pool": False,
-    "transformer-tied-layers": [],
-    "lemma-dim-emb": 0,
-    "factors-dim-emb": 0,
-    "ulr": False,
-    "right-left": False,
-    "input-types": [],
-    "layer-normalization": False,
-    "dec-cell-base-depth": 2,
-    "transformer-train-positions": False,
-}
-"""The only values that dragoman computes; a missing key has them."""
 
 
 def parse_settings(text: str, *, where: str) -> dict[str, Any]:
@@ -51,8 +35,6 @@ def parse_settings(text: str, *, where: str) -> dict[str, Any]:
 
 def to_network(settings: Mapping[str, Any], *, where: str) -> EncoderDecoderConfig:
     """Return our configuration. Raises ConfigError, with the setting, for networks that dragoman does not compute."""
-    for key, value in _FIXED.items():
-        _require(settings, key, (value,), where=where)
     autoregression = _require(
         settings, "transformer-decoder-autoreg", ("self-attention", "rnn"), where=where, default="self-attention"
     )
@@ -128,7 +110,7 @@ def _tie(settings: Mapping[str, Any], *, where: str) -> str:
 _WRITTEN: Final[Mapping[str, Any]] = {
     **{
         key: value
-        for key, value in _FIXED.items()
+        for key, value in FIXED.items()
         if key not in {"transformer-rnn-projection", "factors-dim-emb", "transformer-train-positions"}
     },
     "enc-type": "bidirectional",

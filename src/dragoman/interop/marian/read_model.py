@@ -17,9 +17,11 @@ from dragoman.data.tokenizers import (
 from dragoman.decoding.config import MAX_BEAM_SIZE, DecodingConfig
 from dragoman.errors import DataError
 from dragoman.interop.imported_model import ImportedModel, ImportOptions, Origin, network_shapes
+from dragoman.interop.key_table import check_keys
 from dragoman.interop.language_tags import MARIAN_TAG, find_tags, with_default_languages
 from dragoman.interop.marian.binary_format import SETTINGS, MarianTensors, read_binary, settings_text
 from dragoman.interop.marian.model_files import ModelFiles, find_files
+from dragoman.interop.marian.model_keys import DECODER_KEYS, MODEL_KEYS
 from dragoman.interop.marian.model_settings import parse_settings, to_network
 from dragoman.interop.marian.quantization import MULTIPLIER_SUFFIX, read_multipliers, to_floats
 from dragoman.interop.marian.shortlist_format import read_shortlist
@@ -48,13 +50,14 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
     tensors = read_npz(files.model) if files.model.suffix == ".npz" else read_binary(files.model)
     text = settings_text(tensors, where=files.model)
     settings = parse_settings(text, where=where)
-    network = to_network(settings, where=where)
+    left_out = check_keys_of_files(settings, files, options)
+    network = to_network({key: value for key, value in settings.items() if key not in left_out}, where=where)
     sides, orders = _vocabularies(files, tensors, network)
     shapes = network_shapes(network, source_vocabulary=len(sides["source"]), target_vocabulary=len(sides["target"]))
     multipliers = {name for name in tensors if name.endswith(MULTIPLIER_SUFFIX)}
     arrays = {name: to_floats(one) for name, one in tensors.items() if name not in {SETTINGS, *multipliers}}
     weights, account = tensor_table(network).read(
-        arrays, shapes, where=where, orders=orders, allow_unused=options.allow_unused
+        arrays, shapes, where=where, orders=orders, allow_unused=sorted({*options.allow_unused} - left_out)
     )
     shared = network.tie_embeddings == "all"
     documents = {
@@ -81,6 +84,19 @@ def read(path: Path, options: ImportOptions) -> ImportedModel:
         decoding=_decoding(files.decoder, is_quantized=bool(documents["multipliers"]["matrices"])),
         shortlist=_shortlist(files, orders, shared=shared),
     )
+
+
+def check_keys_of_files(settings: Mapping[str, Any], files: ModelFiles, options: ImportOptions) -> set[str]:
+    """Raise ConfigError if a setting of the model or its decoder is unknown or refused.
+
+    Returns the settings that the user leaves out.
+    """
+    model = {str(key): value for key, value in settings.items()}
+    check_keys(model, MODEL_KEYS, where=f"{files.model}: ", allow_unused=options.allow_unused)
+    where = f"{files.model.parent}: decoder: "
+    decoder = {str(key): value for key, value in files.decoder.items()}
+    check_keys(decoder, DECODER_KEYS, where=where, allow_unused=options.allow_unused)
+    return {key for key in options.allow_unused if key in model or key in decoder}
 
 
 def _prefixes(
