@@ -404,8 +404,8 @@ def _build_on_cpu(
 ) -> "Translator | Generator":
     arrays, tokenizer = load_arrays(folder.weights), folder.read_tokenizer()
     if compute_type == "int8_shift":
-        backend = _build_int8_shift(folder, arrays)
-        return _wrap_backend(backend, folder, tree, tokenizer.with_split_unknown(), batch_tokens)
+        engine = _build_int8_shift(folder, arrays)
+        return _wrap_backend(engine, folder, tree, tokenizer.with_split_unknown(), batch_tokens)
     backend = CpuBackend(
         tree["model"],
         dequantize_weights(arrays) if compute_type == "float32" else arrays,
