@@ -307,7 +307,7 @@ class Translator:
             splitter=build_splitter(options.get("split"), options.get("language"), default=self.facts.source_language),
             max_segment_length=self.max_segment_length,
             aligner=PairAligner(
-                self.backend, self._typography.tokenizer, direction, self.runner.turn, head=self.facts.alignment_head
+                self.backend, self._typography.aligned, direction, self.runner.turn, head=self.facts.alignment_head
             ),
             context=options.get("context"),
         )

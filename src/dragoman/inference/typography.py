@@ -1,4 +1,4 @@
-"""Typography of translations: that of the source, where the model can write plain characters only.
+"""Typography and capitals of translations: those of the source, where the model reads and writes plain text only.
 
 A model without curly quotation marks, dashes and the ellipsis reads and writes their plain equivalents; each segment of
 a translation gets those of its source back.
@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final, final
 
 from dragoman.data.tokenizers import Tokenizer
+from dragoman.data.tokenizers.label_text import restore_label
 from dragoman.data.tokenizers.readable_text import DASHES, DOUBLE_QUOTES, SINGLE_QUOTES, ReadableTokenizer
 
 _APOSTROPHE: Final = rf"(?<=[^\W\d_])['{SINGLE_QUOTES}](?=[^\W\d_])"
@@ -26,18 +27,22 @@ class Typography:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Find out which characters the vocabularies lack."""
-        sides = ReadableTokenizer(tokenizer.source), ReadableTokenizer(tokenizer.target)
-        self.tokenizer = Tokenizer(*sides, tokenizer.config, tokenizer.prefixes)
-        """Tokenizer of the texts of requests."""
-        self._can_write = lru_cache(maxsize=None)(sides[1].can_write)
+        source = ReadableTokenizer(tokenizer.source, labels=True)
+        sides = [ReadableTokenizer(tokenizer.target, labels=labels) for labels in (False, True)]
+        self.tokenizer, self.aligned = (
+            Tokenizer(source, target, tokenizer.config, tokenizer.prefixes) for target in sides
+        )
+        """Tokenizers of the texts of requests, and of pairs of texts whose words are aligned."""
+        self._can_write = lru_cache(maxsize=None)(sides[0].can_write)
 
     def restore(self, source: str, translation: str) -> str:
         """Return a translation of a segment with the typography of its source."""
-        if source.isascii() or not translation:
+        if not translation:
             return translation
-        for restore in (self._ellipses, self._apostrophes, self._quotes, self._dashes, self._tight_dashes):
-            translation = restore(source, translation)
-        return translation
+        if not source.isascii():
+            for restore in (self._ellipses, self._apostrophes, self._quotes, self._dashes, self._tight_dashes):
+                translation = restore(source, translation)
+        return restore_label(source, translation)
 
     def _lacks(self, character: str) -> bool:
         return not character.isascii() and not self._can_write(character)

@@ -9,6 +9,7 @@ from typing import Final, final
 
 import numpy as np
 
+from dragoman.data.tokenizers.label_text import read_label
 from dragoman.data.tokenizers.language_tokenizer import LanguageTokenizer, StreamingDecoder
 from dragoman.data.tokenizers.offsets import Span
 from dragoman.data.tokenizers.vocabulary import UNK
@@ -36,9 +37,10 @@ PLAIN: Final = {
 class ReadableTokenizer:
     """Tokenizer that reads typography which its vocabulary lacks as plain characters that it has."""
 
-    def __init__(self, inner: LanguageTokenizer) -> None:
-        """Find out which characters the vocabulary lacks."""
+    def __init__(self, inner: LanguageTokenizer, *, labels: bool) -> None:
+        """Find out which characters the vocabulary lacks; with `labels`, read labels and headings as running text."""
         self._inner = inner
+        self._labels = labels
         encoded = dict(zip(PLAIN, inner.encode_batch([f"a{character}a" for character in PLAIN]), strict=True))
         plain = {text: self._is_known(inner.encode(f"a{text}a")) for text in set(PLAIN.values())}
         self._plain = {one: text for one, text in PLAIN.items() if plain[text] and not self._is_known(encoded[one])}
@@ -48,7 +50,11 @@ class ReadableTokenizer:
 
     def plain_text(self, text: str) -> str:
         """Return a text as the vocabulary can read it."""
+        text = self._without_label(text)
         return text if text.isascii() or self._plain.keys().isdisjoint(text) else "".join(self._pieces(text))
+
+    def _without_label(self, text: str) -> str:
+        return read_label(text) if self._labels and (text.isupper() or text.endswith(("...", "…"))) else text
 
     def _pieces(self, text: str) -> Iterator[str]:
         """Yield the plain equivalent of each character; a dash between two words is no hyphen."""
@@ -108,7 +114,7 @@ class ReadableTokenizer:
         if plain == text:
             return self._inner.encode_with_offsets(text)
         places: list[int] = []
-        for place, piece in enumerate(self._pieces(text)):
+        for place, piece in enumerate(self._pieces(self._without_label(text))):
             places += [place] * len(piece)
         places.append(len(text))
         ids, spans = self._inner.encode_with_offsets(plain)
