@@ -40,7 +40,8 @@ MARKUP_KINDS: Final = frozenset({"tag", "entity"})
 _OPENED: Final = {")": "(", "]": "[", "}": "{"}
 _FINAL: Final = ".,;:!?'’»”"
 _PRINTF: Final = r"""
-    %%
+    %%\([^()\s%]{1,60}+\)(?:[a-zA-Z](?![A-Za-z]))?+                      # its percent sign is quoted
+  | %%
   | %(?:\d{1,2}+\$)?+\#@\w++@                                        # variable of a stringsdict
   | (?<![\w%])%arg(?!\w)                                              # its number, in a string catalog
   | (?<!\d)%
@@ -63,7 +64,7 @@ _BRACE: Final = r"""
   | \{\w{1,60}:[yMdHhmsftTzKg/:.,\-'\ ]{1,60}\}                              # .NET date formats, which have spaces
   | \{\d{1,3}:[^{}\n]{1,60}\}
   | \{\$?\w[\w.\->]{0,60}\|[^{}\n]{1,100}\}                                  # filters of Smarty and Twig
-  | \{[\#/@^>~]\w[^{}\n]{0,100}\}                                          # blocks of Svelte and Dust
+  | \{[\#/@^>~!&=*?]\w[^{}\n]{0,100}+\}                                     # blocks of Svelte and Dust, marked names
   | \{\s*+\w++\s*+,\s*+(?:number|date|time|spellout|ordinal|duration|list)\s*+(?:,[^{}]{0,200})?\}
   | \{\s*+\w++\s*+,\s*+choice\s*+,(?:[^{}]|\{[^{}]{0,100}\}){0,500}\}          # Java
   | \{-?\d{1,3},-?\d{1,3}(?::[^{}\n]{0,60})?\}                             # .NET alignment
@@ -82,12 +83,18 @@ _TEMPLATE: Final = r"""
   | (?<!\d)%<[A-Za-z_]\w{0,60}>[-+\#0]*+\d*+(?:\.\d++)?+[a-zA-Z](?![A-Za-z])   # Ruby
   | <%[^<>\n]{1,200}%>|<\?[^<>\n]{1,200}\?>|\[%[^\[\]\n]{1,200}%\]
   | \[\[[^\[\]\n]{1,100}\]\]
+  | [$\#%@]\[[\w.\-]{1,60}+\]
+  | (?<![\w\])!$\#%@\\])\[(?!(?:optional|default|required|none|empty|unknown|sic)\])                  # prose
+      (?:[a-z][a-z0-9]*+(?:[_.\-][a-z0-9]++)*+|[A-Z0-9]++(?:_[A-Z0-9]++)++|\d{1,4}+)\](?![(\[:\w])      # no link
   | \*\|[\w:.]{1,60}\|\*
 """
 _VARIABLE: Final = r"""
     (?<![\w$])\$[A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)*+\$?+
   | (?<![\w$])\$[1-9](?![\w$]|[.,]\d)                                      # MediaWiki
+  | (?<![\w@.])@[A-Za-z_]\w*+\((?:"[^"\n]{0,200}+"|'[^'\n]{0,200}+'|[^()"'\n]{0,200}+)\)       # Blade
   | (?<![\w@.])@[A-Za-z_]\w*+
+  | (?<![\\\w])\\\d{1,2}+(?!\d)                                               # group of a regular expression
+  | (?<![\w&\#])\#\d{1,9}+(?!\w)                                            # number of an issue
   | (?<![\w@])@(?:\.\w{1,30})?:(?:\([^()\n]{1,100}\)|\{[^{}\n]{1,100}\}|\w++(?:[.\-]\w++)*+)   # vue-i18n
   | (?<!\w)%(?!(?:ll|hh)[a-z]%)[A-Za-z_][\w.]{2,60}%(?!\w)
   | (?<![\w%])%(?!ig(?:e[mnrs]?)?\b)[a-z](?:(?<=[dsf])[a-z_]{4}|(?<![dsf])[a-z_]{3})\w{0,60}(?![\w%(])   # Drupal

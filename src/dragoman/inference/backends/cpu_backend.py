@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -103,12 +103,19 @@ class CpuModel(InferenceBackend[Any, Any]):
         memory = self.encode(sources, source_features)
         state = self.start(memory, beam_size=1)
         inputs = pad_ids([[BOS, *target] for target in targets])
-        steps = []
+        lengths = np.array([len(target) + 1 for target in targets])
+        attention: Float[np.ndarray, "batch heads target source"] | None = None
+        rows = np.arange(len(targets))
         for position in range(inputs.shape[1]):
             hand_over()
-            weights, state = self.cross_attention(inputs[:, position], memory, state, head=head)
-            steps.append(weights)
-        attention = np.stack(steps, axis=2)
+            if (lengths[rows] > position).mean() < _ACTIVE_SHARE:
+                kept = np.flatnonzero(lengths[rows] > position)
+                rows, memory, state = rows[kept], memory.select(kept), state.select(kept)
+            weights, state = self.cross_attention(inputs[rows, position], memory, state, head=head)
+            if attention is None:
+                attention = np.zeros((len(targets), weights.shape[1], inputs.shape[1], weights.shape[2]), np.float32)
+            attention[rows, :, position, : weights.shape[2]] = weights
+        assert attention is not None, "targets have end symbols"
         found = []
         for weights, source, target in zip(attention, sources, targets, strict=True):
             rows = head.read(weights[:, : len(target) + 1, : len(source) + 1])
@@ -238,6 +245,10 @@ class CpuBackend(CpuModel):
         """Return the log-probabilities of all tokens at each step of an output, its end symbol the last."""
         logits = np.concatenate(list(self.stepwise_logits(self.encode([source]), [[BOS, *output]])))
         return logits - log_normalizers(logits)[..., None]
+
+
+_ACTIVE_SHARE: Final = 0.9
+"""Share of targets with tokens left below which the others leave the batch of an alignment."""
 
 
 @final

@@ -17,7 +17,7 @@ TextPair = tuple[str, str]
 """Text of a segment, and its translation."""
 Encoded = tuple[list[int], list[tuple[int, int]]]
 """Tokens of a text, and their characters."""
-_PAIRS_AT_ONCE = 32
+_PAIRS_AT_ONCE = 128
 MAX_WEIGHTS = 2**22
 """Tokens of a text times those of its translation above which they are not aligned: 2,048 tokens each."""
 
