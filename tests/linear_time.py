@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Final
 
@@ -45,10 +46,13 @@ from dragoman.data.terminology.glossary import Glossary
 from dragoman.data.terminology.glossary_files import parse_glossary
 from dragoman.data.terminology.matching import split_parts, split_units
 from dragoman.data.terminology.words import split_words
+from dragoman.data.tokenizers import CharacterConfig, Tokenizer
+from dragoman.data.tokenizers.label_text import read_label
 from dragoman.errors import DragomanError
 from dragoman.evaluation.error_analysis import words
 from dragoman.evaluation.translation_checks import check_translation
 from dragoman.inference.text_segmentation import build_splitter, split_long_text
+from dragoman.inference.typography import Typography
 from tests import archive_documents
 
 MAX_RATIO: Final = 2.5
@@ -134,6 +138,18 @@ def _translate(content: bytes, name: str, format_: DocumentFormat | None = None)
 
 def _archive(build: Callable[[str], bytes], name: str) -> Callable[[str], object]:
     return lambda text: _translate(build(text), name)
+
+
+@lru_cache(maxsize=1)
+def _typography() -> Typography:
+    letters = "".join(map(chr, range(32, 127)))
+    return Typography(Tokenizer.train(lambda: [(letters, letters)], CharacterConfig(byte_fallback=False)))
+
+
+def _restore_typography(text: str) -> object:
+    typography = _typography()
+    plain = typography.tokenizer.source.normalize(text)
+    return typography.restore(text, plain), read_label(text)
 
 
 def _protect(text: str) -> object:
@@ -633,6 +649,7 @@ SCANNERS: Final = (
     Scanner("find_placeholders markup", lambda text: find_placeholders(text, markup=True), _PLACES),
     Scanner("number_placeholders", _numbers, _PLACES),
     Scanner("protect_placeholders", _protect, _PLACES),
+    Scanner("typography", _restore_typography, ("“", "”", "’", "'", "—", " — ", "-", "a", "1", "…", "...", " ", "A")),
     Scanner(
         "icu messages",
         _message,

@@ -68,6 +68,7 @@ PLACEHOLDERS: dict[PlaceholderKind, tuple[str, ...]] = {
     ),
 }
 PROSE = (
+    *("[Optional] text", "an [optional] word", "file[s]", "[text](url)", "[a][b]", "color #fff", "a[0]", "[two words]"),
     *("100 % sure", "50% of it", "5%discount", "20% increase", "%age", "it's 100%.", "10 % d", "5% and 6%", "50%off"),
     *(
         "{alone",
@@ -112,6 +113,15 @@ def test_placeholder_is_recognized(kind: PlaceholderKind, context: str) -> None:
 @pytest.mark.parametrize("text", PROSE)
 def test_prose_has_no_placeholders(text: str) -> None:
     assert find_placeholders(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{!name}", "$[name]", "[name]", "[user_name]", "[1]", "\\1", "#123", '@lang("x")', "@lang('a.b c')", "%%(rest)s"],
+)
+def test_placeholder_of_other_programs_is_recognized(text: str) -> None:
+    for context in ("{}", "Open {} now", "It is {}.", "({})"):
+        assert [one.text for one in find_placeholders(context.replace("{}", text, 1))] == [text]
 
 
 def test_sentence_punctuation_is_no_part_of_url() -> None:
