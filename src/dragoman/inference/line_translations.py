@@ -52,6 +52,7 @@ def join_segments(
                     segment.text,
                     _sentences(next(outputs), line, config, target),
                     _constraints(request),
+                    forced=0 if line.writes_context else len(request.start.forced),
                 )
                 for segment, request in zip(segments, block.requests, strict=True)
             ]
@@ -145,8 +146,10 @@ def _translations(
     source: str,
     hypotheses: Sequence[Hypothesis],
     constraints: PhraseAutomaton | None,
+    *,
+    forced: int,
 ) -> list[Translation]:
-    """Return the translations of a segment."""
+    """Return the translations of a segment, whose first tokens are `forced`."""
     return [
         Translation(
             text,
@@ -154,6 +157,7 @@ def _translations(
             tuple(target.ids_to_tokens(one.tokens)),
             unmet=unmet_names(constraints, source, text),
             parts=((source, text),),
+            free_log_probs=one.token_log_probs[forced:],
         )
         for one, text in ((one, typography.restore(source, target.decode(one.tokens))) for one in hypotheses)
     ]

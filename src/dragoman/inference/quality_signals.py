@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.evaluation.quality_profile import QualityProfile
 from dragoman.evaluation.translation_checks import NO_STATISTICS, CheckKind, TranslationIssue, check_translation
 
@@ -63,27 +62,31 @@ class ModelTexts:
         )
 
 
-def quality_signals(texts: ModelTexts, hypothesis: Hypothesis, *, unmet: Sequence[str] = ()) -> QualitySignals:
-    """Return the signals of a translation; `unmet` names the words of constraints that it does not meet."""
+def quality_signals(
+    texts: ModelTexts, log_probs: Sequence[float], *, finished: bool, unmet: Sequence[str] = ()
+) -> QualitySignals:
+    """Return the signals of a translation; `unmet` names the words of constraints that it does not meet.
+
+    `log_probs` are those of the tokens that the search chose.
+    """
     profile = texts.profile
     warnings = list(check_translation(texts.source, texts.output, profile.statistics if profile else NO_STATISTICS))
     if texts.is_unfamiliar:
         warnings.append(TranslationIssue("unfamiliar", UNFAMILIAR))
-    if not hypothesis.finished:
+    if not finished:
         warnings.append(TranslationIssue("cut_off", "The length limit cut the translation off."))
     warnings += [
         TranslationIssue("unmet", f"The translation does not meet the constraint on “{one}”.") for one in unmet
     ]
-    confidence = mean_probability(hypothesis.token_log_probs)
+    confidence = mean_probability(log_probs)
     return QualitySignals(confidence, tuple(warnings), profile.curve(confidence) if profile else None)
 
 
 def mean_probability(log_probs: Sequence[float]) -> float:
-    """Return the mean of the probabilities of tokens. Those that a search forces have log-probabilities of 0, and are
-    left out.
+    """Return the mean of the probabilities of tokens that a search chose, 1 without any.
 
     It predicts the quality of a sentence better than the mean log-probability (`TP` of Fomicheva et al., 2020,
-    Unsupervised Quality Estimation for Neural Machine Translation), the minimum, and their combinations.
+    Unsupervised Quality Estimation for Neural Machine Translation), the minimum, the share of the source that attention
+    covers, and their combinations.
     """
-    chosen = [one for one in log_probs if one]
-    return sum(map(math.exp, chosen)) / len(chosen) if chosen else 1.0
+    return sum(map(math.exp, log_probs)) / len(log_probs) if log_probs else 1.0

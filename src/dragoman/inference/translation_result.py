@@ -40,13 +40,25 @@ class Translation:
     """Placeholders of the text that were protected; an ICU message with branches is one."""
     model_texts: ModelTexts | None = field(default=None, compare=False)
     """What the model read and wrote; None where they are unknown."""
+    free_log_probs: tuple[float, ...] | None = field(default=None, compare=False, repr=False)
+    """Log-probabilities of the tokens that the search chose; None if it chose all of them."""
     trace: TextTrace | None = field(default=None, compare=False, repr=False)
     """Places of what the model read and wrote in the texts with their placeholders; None where they are the same."""
 
     @property
     def quality(self) -> QualitySignals:
         """Confidence of the model, and warnings about the text: what to look at."""
-        return quality_signals(self.model_texts or ModelTexts("", self.text), self.hypothesis, unmet=self.unmet)
+        return quality_signals(
+            self.model_texts or ModelTexts("", self.text),
+            self._chosen,
+            finished=self.hypothesis.finished,
+            unmet=self.unmet,
+        )
+
+    @property
+    def _chosen(self) -> tuple[float, ...]:
+        """Log-probabilities of the tokens that the search chose."""
+        return self.hypothesis.token_log_probs if self.free_log_probs is None else self.free_log_probs
 
     @property
     def score(self) -> float:
@@ -204,6 +216,7 @@ def _join(parts: Sequence[Translation], config: DecodingConfig, *, text: str) ->
         segments=sum(part.segments for part in parts),
         unmet=tuple(name for part in parts for name in part.unmet),
         parts=tuple(pair for part in parts for pair in part.parts),
+        free_log_probs=tuple(number for part in parts for number in part._chosen),
         markup_problems=tuple(dict.fromkeys(problem for part in parts for problem in part.markup_problems)),
         terms=tuple(term for part in parts for term in part.terms),
         placeholders=tuple(name for part in parts for name in part.placeholders),

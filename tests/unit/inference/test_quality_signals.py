@@ -23,15 +23,23 @@ def hypothesis(*log_probs: float, finished: bool = True) -> Hypothesis:
     return Hypothesis((), math.fsum(log_probs), 0.0, log_probs, finished)
 
 
-def test_confidence_is_the_mean_probability_of_free_tokens():
+def test_confidence_is_the_mean_probability_of_free_tokens(translator: Translator):
     assert mean_probability([math.log(0.5), math.log(0.125)]) == pytest.approx(0.3125)
-    assert mean_probability([0.0, 0.0, math.log(0.5)]) == pytest.approx(0.5)
     assert mean_probability([]) == mean_probability([0.0]) == 1.0
+    free = translator.translate(PAIRS[0][0], target_prefix="zwei Hunde")[0]
+    chosen = free.hypothesis.token_log_probs[2:]
+    assert free.hypothesis.token_log_probs[:2] == (0.0, 0.0)
+    assert free.quality.confidence == pytest.approx(sum(map(math.exp, chosen)) / len(chosen))
+
+
+def test_tokens_that_are_certain_count():
+    sure = Translation("zwei Hunde", hypothesis(0.0, 0.0, math.log(0.5)), ("zwei", "Hunde"))
+    assert sure.quality.confidence == pytest.approx(2.5 / 3)
 
 
 def test_signals_name_each_problem():
     texts = ModelTexts("Two dogs play in the snow.", "Two dogs play in the snow.")
-    found = quality_signals(texts, hypothesis(-1.0, finished=False), unmet=["Hund", "Katze"])
+    found = quality_signals(texts, [-1.0], finished=False, unmet=["Hund", "Katze"])
     assert [one.kind for one in found.warnings] == ["copied", "cut_off", "unmet", "unmet"]
     assert "“Katze”" in found.warnings[-1].message
     assert found.kinds == {"copied", "cut_off", "unmet"}
