@@ -105,16 +105,16 @@ class CpuModel(InferenceBackend[Any, Any]):
         inputs = pad_ids([[BOS, *target] for target in targets])
         lengths = np.array([len(target) + 1 for target in targets])
         attention: Float[np.ndarray, "batch heads target source"] | None = None
-        rows = np.arange(len(targets))
+        active = np.arange(len(targets))
         for position in range(inputs.shape[1]):
             hand_over()
-            if (lengths[rows] > position).mean() < _ACTIVE_SHARE:
-                kept = np.flatnonzero(lengths[rows] > position)
-                rows, memory, state = rows[kept], memory.select(kept), state.select(kept)
-            weights, state = self.cross_attention(inputs[rows, position], memory, state, head=head)
+            if (lengths[active] > position).mean() < _ACTIVE_SHARE:
+                kept = np.flatnonzero(lengths[active] > position)
+                active, memory, state = active[kept], memory.select(kept), state.select(kept)
+            weights, state = self.cross_attention(inputs[active, position], memory, state, head=head)
             if attention is None:
                 attention = np.zeros((len(targets), weights.shape[1], inputs.shape[1], weights.shape[2]), np.float32)
-            attention[rows, :, position, : weights.shape[2]] = weights
+            attention[active, :, position, : weights.shape[2]] = weights
         assert attention is not None, "targets have end symbols"
         found = []
         for weights, source, target in zip(attention, sources, targets, strict=True):
