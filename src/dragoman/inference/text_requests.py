@@ -88,7 +88,7 @@ class SearchRounds:
         self.results: list[list[Hypothesis]] = []
         """The hypotheses of each request, when no request is left."""
         self._steps = _search(requests, self.results)
-        self.requests = next(self._steps)
+        self.requests = next(self._steps, [])
         """Requests of this round; none after the last."""
         self.is_simple = all(one.guard is None and one.terms is None and one.check is None for one in requests)
         """Whether there is one round."""
