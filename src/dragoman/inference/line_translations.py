@@ -6,6 +6,7 @@ from functools import partial
 
 from dragoman.data.document_context import count_context_tokens
 from dragoman.data.tokenizers import LanguageTokenizer
+from dragoman.data.tokenizers.label_text import is_in_capitals
 from dragoman.decoding.config import DecodingConfig
 from dragoman.decoding.constraints import PhraseAutomaton
 from dragoman.decoding.hypothesis import Hypothesis, without_first
@@ -150,14 +151,19 @@ def _translations(
     forced: int,
 ) -> list[Translation]:
     """Return the translations of a segment, whose first tokens are `forced`."""
-    return [
-        Translation(
-            text,
-            one,
-            tuple(target.ids_to_tokens(one.tokens)),
-            unmet=unmet_names(constraints, source, text),
-            parts=((source, text),),
-            free_log_probs=one.token_log_probs[forced:],
+    translations = []
+    for one in hypotheses:
+        written = target.decode(one.tokens)
+        text = typography.restore(source, written)
+        checked = written if is_in_capitals(source) else text  # constraints are in ordinary case
+        translations.append(
+            Translation(
+                text,
+                one,
+                tuple(target.ids_to_tokens(one.tokens)),
+                unmet=unmet_names(constraints, source, checked),
+                parts=((source, text),),
+                free_log_probs=one.token_log_probs[forced:],
+            )
         )
-        for one, text in ((one, typography.restore(source, target.decode(one.tokens))) for one in hypotheses)
-    ]
+    return translations
