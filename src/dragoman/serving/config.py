@@ -50,6 +50,9 @@ class LimitsConfig(Config):
     )
     max_requests: int = Field(default=256, ge=1, description="requests answered at once; others get status 503")
     requests_per_minute: int = Field(default=0, ge=0, description="requests of one key or address; 0: any number")
+    wrong_keys_per_minute: int = Field(
+        default=30, ge=0, description="wrong keys of one address that get status 401 or 403, others 429; 0: any number"
+    )
     characters_per_month: int = Field(
         default=0, ge=0, description="characters of one key in a month, or of all clients without keys; 0: any number"
     )

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 
 from dragoman.inference.alternatives import Alternative
 from dragoman.runs.load import load
-from dragoman.serving.access.admission import Admission, Client
+from dragoman.serving.access.admission import Admission, Client, RateLimit
 from dragoman.serving.access.api_keys import ApiKeys
 from dragoman.serving.access.character_usage import EVERYONE, CharacterUsage
 from dragoman.serving.config import ServerConfig
@@ -41,6 +41,7 @@ class Server:
             config.models, lambda path: load(path, device=config.device, compute_type=config.compute_type)
         )
         self.admission = Admission(config.limits)
+        self._wrong_keys = RateLimit(config.limits.wrong_keys_per_minute)
         self.usage = CharacterUsage(
             {_client_name(owner): limit for owner, limit in quotas.items()},
             default_limit=default_quota,
@@ -74,15 +75,19 @@ class Server:
     def client_of(self, request: Request, key: str | None, *, status: int = 403) -> Client:
         """Return the client that has a key, or that has the address of the request where no keys are needed.
 
-        Raises RequestError with a status if the key is missing or wrong.
+        Raises RequestError with a status if the key is missing or wrong, and with 429 after many wrong ones. A right
+        key is accepted in any case: another user of the same address may have sent the wrong ones.
         """
         interface = interface_of(request)
+        address = request.client.host if request.client is not None else ""
         if self.keys is None:
-            return Client(request.client.host if request.client is not None else "", interface)
+            return Client(address, interface)
         owner = self.keys.owner(key or "")
-        if owner is None:
-            raise RequestError(status, "Invalid API key." if key else "An API key is required.")
-        return Client(_client_name(owner), interface)
+        if owner is not None:
+            return Client(_client_name(owner), interface)
+        if key and (wait := self._wrong_keys.take(address)):
+            raise RequestError(429, "Too many wrong API keys. Correct the key, or try again later.", retry_after=wait)
+        raise RequestError(status, "Invalid API key." if key else "An API key is required.")
 
     def account_of(self, client: Client) -> str:
         """Return the account whose glossaries a client uses: that of its key, or of all clients without keys."""
@@ -158,6 +163,7 @@ class Server:
                 answer_with(found.model_name, found.characters)
             counts = {"terms": found.terms, "placeholders": found.placeholders, "unmet": found.unmet}
             self.metrics.count_control(found.model_name, client.interface, **counts)
+            job.needs_review = found.needs_review
             return found.content
 
     async def translate(self, request: TranslationRequest, client: Client) -> list[TranslatedText]:

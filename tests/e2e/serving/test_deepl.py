@@ -69,7 +69,6 @@ def test_a_translation_without_delay_is_greedy(client, models):
     "options",
     [
         {"formality": "more"},
-        {"context": "a letter"},
         {"non_splitting_tags": ["a"]},
         {"outline_detection": False},
         {"ignore_tags": ["a"]},

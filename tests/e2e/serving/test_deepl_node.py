@@ -62,7 +62,6 @@ def test_a_file_is_translated(found, translation):
     [
         ("language", "DeepLError", "target_lang: ja is not supported"),
         ("formality", "DeepLError", "formality is not supported"),
-        ("context", "DeepLError", "Not supported: context"),
         ("glossary", "DeepLError", "ja is not supported"),
         ("file", "DocumentTranslationError", "its type is not supported"),
     ],

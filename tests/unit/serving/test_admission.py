@@ -70,4 +70,4 @@ def test_rates_of_many_clients_take_bounded_memory(monkeypatch):
     for number in range(17):
         with one.enter(Client(str(number), "DeepL")):
             pass
-    assert len(one._tokens) == 5
+    assert len(one._rate._tokens) == 5

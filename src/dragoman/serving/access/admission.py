@@ -12,6 +12,7 @@ from dragoman.serving.http.errors import RequestError, overloaded
 
 MAX_CLIENTS = 10_000
 """Clients whose rates are remembered; the oldest are forgotten."""
+Clock = Callable[[], float]
 
 
 class Client(NamedTuple):
@@ -24,20 +25,45 @@ class Client(NamedTuple):
 
 
 @final
+class RateLimit:
+    """At most so many events of each client per minute; a token bucket for each, which holds those of one minute."""
+
+    def __init__(self, per_minute: int, *, clock: Clock = time.monotonic) -> None:
+        """`per_minute` is 0 for any number."""
+        self._most = per_minute
+        self._clock = clock
+        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """Events that each client may still cause, and the time at which it could."""
+
+    def take(self, client: str) -> int:
+        """Count an event, and return 0; or do not, and return the seconds after which the client may cause one."""
+        if not self._most:
+            return 0
+        now = self._clock()
+        left, since = self._tokens.pop(client, (float(self._most), now))
+        left = min(float(self._most), left + (now - since) * self._most / 60)
+        is_allowed = left >= 1
+        self._tokens[client] = left - is_allowed, now
+        while len(self._tokens) > MAX_CLIENTS:
+            self._tokens.popitem(last=False)
+        return 0 if is_allowed else math.ceil((1 - left) * 60 / self._most)
+
+
+@final
 class Admission:
     """Requests that are being answered."""
 
-    def __init__(self, limits: LimitsConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: LimitsConfig, *, clock: Clock = time.monotonic) -> None:
         self._limits = limits
-        self._clock = clock
-        self._tokens: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """Requests that each client may still make at a time: a token bucket that holds those of one minute."""
+        self._rate = RateLimit(limits.requests_per_minute, clock=clock)
         self.active = 0
 
     @contextmanager
     def enter(self, client: Client) -> Iterator[None]:
         """Answer a request of a client. Raises RequestError with status 429 or 503 above a limit."""
-        self._check_rate(client.name)
+        if wait := self._rate.take(client.name):
+            most = self._limits.requests_per_minute
+            raise RequestError(429, f"Too many requests: {most} per minute are allowed.", retry_after=wait)
         if self.active >= self._limits.max_requests:
             raise overloaded()
         self.active += 1
@@ -45,18 +71,3 @@ class Admission:
             yield
         finally:
             self.active -= 1
-
-    def _check_rate(self, client: str) -> None:
-        most = self._limits.requests_per_minute
-        if not most:
-            return
-        now = self._clock()
-        left, since = self._tokens.pop(client, (float(most), now))
-        left = min(float(most), left + (now - since) * most / 60)
-        if left < 1:
-            self._tokens[client] = left, now
-            wait = math.ceil((1 - left) * 60 / most)
-            raise RequestError(429, f"Too many requests: {most} per minute are allowed.", retry_after=wait)
-        self._tokens[client] = left - 1, now
-        while len(self._tokens) > MAX_CLIENTS:
-            self._tokens.popitem(last=False)

@@ -1,11 +1,13 @@
 """HTTP connections on which the head of a request, its address and headers, is bounded in size and time.
 
-uvicorn waits without end for the first request of a connection, and for the rest of headers that never end.
+uvicorn waits without end for the first request of a connection, and for the rest of headers that never end. It also
+drops the body of a request that offers another protocol, such as HTTP/2 (`Upgrade: h2c`), which a server may ignore.
 """
 
 import asyncio
 from typing import Any, final
 
+import httptools  # type: ignore[import-untyped]
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD = 64 * 1024
@@ -27,6 +29,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._awaits_head = True
         self._awaits_body = False
         self._deadline: asyncio.TimerHandle | None = None
+        self._is_resuming = False
+        """Whether the parser reads a head that was read before."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -37,7 +41,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        self._parse(data)
         if not self._awaits_head or self.transport.is_closing():
             return
         self._head_size += len(data)
@@ -46,13 +50,49 @@ class BoundedConnection(HttpToolsProtocol):
         elif self._deadline is None:
             self._start_deadline()
 
+    def _parse(self, data: bytes) -> None:
+        """Parse a part of a request, as uvicorn does in `data_received`."""
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserUpgrade as upgrade:  # the parser stops behind the head
+            self._resume_without_upgrade(data[upgrade.args[0] :])
+
+    def _resume_without_upgrade(self, rest: bytes) -> None:
+        """Read the body of a request that offers another protocol, which is not taken up."""
+        names = (b"content-length", b"transfer-encoding")
+        framing = b"".join(b"%b: %b\r\n" % (name, value) for name, value in self.headers if name in names)
+        self.parser = httptools.HttpRequestParser(self)
+        self._is_resuming = True
+        self._parse(b"POST / HTTP/1.1\r\n" + (framing or b"Content-Length: 0\r\n") + b"\r\n")
+        self._parse(rest)
+
+    def on_message_begin(self) -> None:
+        if not self._is_resuming:
+            super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._is_resuming:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_resuming:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        if self._is_resuming:
+            self._is_resuming = False
+            return
         self._stop_deadline()
         self._awaits_head, self._head_size = False, 0
         self._awaits_body = True
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():  # behind the head, before the body
+            return
         self._awaits_body = False
         if self.cycle.response_complete:
             self._stop_deadline()

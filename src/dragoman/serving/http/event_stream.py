@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from dragoman.serving.http.errors import RequestError, as_request_error
+from dragoman.serving.http.request_log import path_of
 from dragoman.serving.http.requests import json_schema, until_gone
 
 EVENT_STREAM = "text/event-stream"
@@ -93,8 +94,8 @@ class EventStream(Response):
                     await _send_text(send, one)
         except Exception as error:
             shown = as_request_error(error)
-            if shown.status == 500:
-                _logger.exception("internal error while answering %s", scope["path"])
+            if shown.status == 500 and shown is not error:
+                _logger.exception("internal error while answering %s", path_of(scope))
             try:
                 async with asyncio.timeout(_ERROR_TIMEOUT):
                     await _send_text(send, self._render_error(shown))

@@ -10,8 +10,15 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUEST_ID = "x-request-id"
+NO_ROUTE = "(no route)"
+"""Path in the log of a request that no route matches."""
 _VALID_ID = re.compile(r"[\w.-]{1,64}")
 _logger = logging.getLogger("dragoman.requests")
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path pattern of a request's route: the path itself may hold keys, also one that no route matches."""
+    return getattr(scope.get("route"), "path", NO_ROUTE)
 
 
 @final
@@ -42,8 +49,7 @@ class RequestLog:
             record = {
                 "request_id": identifier,
                 "method": scope["method"],
-                # The pattern of the route: the address itself may hold the key of a file.
-                "path": getattr(scope.get("route"), "path", scope["path"]),
+                "path": path_of(scope),
                 "status": status,
                 "seconds": round(time.monotonic() - begin, 4),
             }

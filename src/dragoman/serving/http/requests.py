@@ -17,6 +17,7 @@ from starlette.types import Receive
 
 from dragoman.serving.config import LimitsConfig
 from dragoman.serving.http.errors import RequestError, as_request_error, invalid
+from dragoman.serving.http.request_log import path_of
 from dragoman.untrusted_files import parse_json
 
 ErrorRenderer = Callable[[RequestError], Response]
@@ -71,8 +72,8 @@ def protocol_router(render: ErrorRenderer, *, addresses: Sequence[str] = (), **o
                     return render(describe_invalid(error.errors()))
                 except Exception as error:
                     shown = as_request_error(error)
-                    if shown.status == 500:
-                        _logger.exception("internal error while answering %s", request.url.path)
+                    if shown.status == 500 and shown is not error:
+                        _logger.exception("internal error while answering %s", path_of(request.scope))
                     return render(shown)
 
             return handler
@@ -157,20 +158,41 @@ async def read_body(request: Request, kind: type[_B], *, lists: frozenset[str] =
 
     The fields in `lists` of a form may be given several times. Raises RequestError if a parameter is invalid.
     """
-    is_form = content_type(request) in (FORM, FILES)
-    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
-    if not is_form and (has_body or (request.method != "GET" and not request.query_params)):
+    if _has_json(request):
         return check_body(parse_object(await request.body()), kind)
-    fields = request.query_params.multi_items()
-    if is_form:
-        try:
-            async with request.form(max_files=0, max_fields=10_000) as form:
-                fields += [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
-        except HTTPException as error:
-            raise invalid("The body is not a valid form.") from error
+    fields = [*request.query_params.multi_items(), *await _form_fields(request, max_files=0, max_fields=10_000)]
     tree: dict[str, Any] = dict(fields)
     tree |= {name: [value for one, value in fields if one == name] for name in lists & tree.keys()}
     return check_body(tree, kind)
+
+
+async def read_parameter(request: Request, name: str) -> str:
+    """Return a text among the parameters of a request, also of one with a file; an empty one where it is missing."""
+    if name in request.query_params:
+        return request.query_params[name]
+    if _has_json(request):
+        value = parse_object(await request.body()).get(name)
+        return value if isinstance(value, str) else ""
+    max_files = 1 if content_type(request) == FILES else 0
+    return dict(await _form_fields(request, max_files=max_files, max_fields=10_000)).get(name, "")
+
+
+def _has_json(request: Request) -> bool:
+    """Return whether the parameters of a request are those of a JSON body."""
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    is_form = content_type(request) in (FORM, FILES)
+    return not is_form and (has_body or (request.method != "GET" and not request.query_params))
+
+
+async def _form_fields(request: Request, *, max_files: int, max_fields: int) -> list[tuple[str, str]]:
+    """Return the texts of a form, which a request keeps; none if the body is no form."""
+    if content_type(request) not in (FORM, FILES):
+        return []
+    try:
+        form = await request.form(max_files=max_files, max_fields=max_fields)
+    except HTTPException as error:
+        raise invalid("The body is not a valid form.") from error
+    return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
 
 
 async def read_upload(request: Request, kind: type[_B]) -> tuple[_B, str, bytes]:

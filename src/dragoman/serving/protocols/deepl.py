@@ -20,12 +20,14 @@ from dragoman.serving.http.requests import (
     read_upload,
     upload_schema,
 )
-from dragoman.serving.protocols.deepl_messages import ClientDep, deepl_router
+from dragoman.serving.protocols.deepl_messages import ClientDep, DeepLBody, deepl_router
 from dragoman.serving.server import Server, ServerDep
 from dragoman.serving.translation.languages import language_name
 from dragoman.serving.translation.service import TextFormat, TranslatedText, TranslationRequest
 from dragoman.serving.translation.terms import GlossaryEntries
 
+IGNORED = "x-ignored-parameters"
+"""Header of an answer with the parameters that the model cannot use."""
 UNLIMITED = 1_000_000_000_000
 """Character limit where there is none."""
 _REFUSED = {
@@ -55,7 +57,7 @@ Names = Annotated[list[str], BeforeValidator(_as_list)]
 router = deepl_router("/v2")
 
 
-class TranslateBody(BaseModel, extra="forbid"):
+class TranslateBody(DeepLBody):
     """Texts to translate."""
 
     text: list[str] = Field(min_length=1, examples=[["Two dogs play."]])
@@ -67,18 +69,20 @@ class TranslateBody(BaseModel, extra="forbid"):
     tag_handling: Literal["xml", "html"] | None = None
     tag_handling_version: Literal["v1", "v2"] | None = None
     outline_detection: Literal["0", "1"] | bool = Field(default=True, description="find the tags that split a text")
-    ignore_tags: Names = []
+    ignore_tags: Names = Field(default=[])
     model_type: Literal["latency_optimized", "quality_optimized", "prefer_quality_optimized"] | None = None
     show_billed_characters: Literal["0", "1", "true", "false"] | bool = False
     enable_beta_languages: Literal["0", "1"] | bool = Field(default=False, description="without effect, as at DeepL")
-    context: str | None = Field(default=None, description="text before each text; needs a model with document context")
+    context: str | None = Field(
+        default=None, description="text before each text, which models with document context read; others ignore it"
+    )
     glossary_id: str | None = Field(default=None, description=_GLOSSARY)
     glossary_ids: Names = Field(default=[], max_length=MAX_GLOSSARIES, description=_GLOSSARIES)
     style_id: str | None = Field(default=None, description="refused")
     translation_memory_id: str | None = Field(default=None, description="refused")
     custom_instructions: Names = Field(default=[], description="refused")
-    non_splitting_tags: Names = []
-    splitting_tags: Names = []
+    non_splitting_tags: Names = Field(default=[])
+    splitting_tags: Names = Field(default=[])
 
 
 _LISTS = frozenset(
@@ -102,7 +106,7 @@ class TranslateAnswer(BaseModel):
     translations: list[TranslatedItem]
 
 
-class DocumentBody(BaseModel, extra="forbid"):
+class DocumentBody(DeepLBody):
     """File to translate."""
 
     target_lang: str = Field(examples=["DE"])
@@ -122,7 +126,7 @@ class DocumentHandle(BaseModel):
     document_key: str
 
 
-class DocumentKey(BaseModel, extra="forbid"):
+class DocumentKey(DeepLBody):
     """Proof that a client has uploaded a file."""
 
     document_key: str = Field(examples=["0CB0054F1C132C1625B392EADDA41CB754A742822F6877173029A6C487E7F60A"])
@@ -146,7 +150,7 @@ class Language(BaseModel):
     supports_formality: bool | None = None
 
 
-class LanguagesBody(BaseModel, extra="forbid"):
+class LanguagesBody(DeepLBody):
     """Side whose languages are asked for."""
 
     type: Literal["source", "target"] = "source"
@@ -160,14 +164,18 @@ class Usage(BaseModel):
     character_limit: int
 
 
+@router.get("/translate", response_model=TranslateAnswer, response_model_exclude_none=True, include_in_schema=False)
 @router.post(
     "/translate",
     response_model=TranslateAnswer,
     response_model_exclude_none=True,
     openapi_extra=body_schema(TranslateBody),
 )
-async def translate(request: Request, server: ServerDep, client: ClientDep) -> TranslateAnswer:
-    """Translate texts, each by itself."""
+async def translate(request: Request, response: Response, server: ServerDep, client: ClientDep) -> TranslateAnswer:
+    """Translate texts, each by itself.
+
+    The header `x-ignored-parameters` of the answer names `context` where the model does not read it.
+    """
     body = await read_body(request, TranslateBody, lists=_LISTS)
     _refuse_without_effect(body)
     texts = [" ".join(text.split("\n")) for text in body.text] if body.split_sentences == "nonewlines" else body.text
@@ -185,8 +193,11 @@ async def translate(request: Request, server: ServerDep, client: ClientDep) -> T
         is_fast=body.model_type == "latency_optimized",
         glossary=_glossary(server, client, body),
         context=body.context or "",
+        needs_context=False,
     )
     found = await server.translate(asked, client)
+    if ignored := sorted({name for one in found for name in one.ignored}):
+        response.headers[IGNORED] = ", ".join(ignored)
     return TranslateAnswer(translations=[_item(body, *pair) for pair in zip(body.text, found, strict=True)])
 
 

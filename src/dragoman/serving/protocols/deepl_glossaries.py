@@ -14,7 +14,7 @@ from dragoman.serving.glossaries.entries import EntriesFormat, read_entries, wri
 from dragoman.serving.glossaries.glossary_store import GlossaryDictionary, StoredGlossary
 from dragoman.serving.http.errors import RequestError, invalid
 from dragoman.serving.http.requests import body_schema, query_schema, read_body
-from dragoman.serving.protocols.deepl_messages import ClientDep, deepl_router
+from dragoman.serving.protocols.deepl_messages import ClientDep, DeepLBody, deepl_router
 from dragoman.serving.served_models import LanguagePair
 from dragoman.serving.server import Server, ServerDep
 
@@ -28,7 +28,7 @@ _IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<name>\w{1,32
 """Parameter of a dictionary in a form, as `deepl-node` sends it."""
 
 
-class PairBody(BaseModel, extra="forbid"):
+class PairBody(DeepLBody):
     """Language pair of a dictionary."""
 
     source_lang: str = Field(examples=["en"])
@@ -48,7 +48,7 @@ class GlossaryBody(DictionaryBody):
     name: str = Field(min_length=1, max_length=MAX_NAME, examples=["My Glossary"])
 
 
-class _WithDictionaries(BaseModel, extra="forbid"):
+class _WithDictionaries(DeepLBody):
     @model_validator(mode="before")
     @classmethod
     def _read_form(cls, tree: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any, Literal
+from urllib.parse import quote
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
@@ -23,6 +24,8 @@ from dragoman.serving.translation.languages import DetectedLanguage, language_na
 from dragoman.serving.translation.service import TranslatedText, TranslationRequest
 
 AUTO = "auto"
+TO_REVIEW = "x-texts-to-review"
+"""Header of an answer with the number of texts that a person should look at."""
 
 
 def _render(error: RequestError) -> JSONResponse:
@@ -47,6 +50,7 @@ class TranslateBody(BaseModel, extra="forbid"):
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(default=0, description="further translations")
     api_key: str | None = None
+    secret: str | None = Field(default=None, description="without effect: LibreTranslate's web page sends it")
 
 
 class DetectBody(BaseModel, extra="forbid"):
@@ -54,6 +58,7 @@ class DetectBody(BaseModel, extra="forbid"):
 
     q: str | None = Field(default=None, examples=["Zwei Hunde spielen."])
     api_key: str | None = None
+    secret: str | None = Field(default=None, description="without effect: LibreTranslate's web page sends it")
 
 
 class Detection(BaseModel):
@@ -77,6 +82,7 @@ class FileBody(BaseModel, extra="forbid"):
     source: str | None = Field(default=None, examples=["en"], description="language code, or `auto`")
     target: str | None = Field(default=None, examples=["de"])
     api_key: str | None = None
+    secret: str | None = Field(default=None, description="without effect: LibreTranslate's web page sends it")
 
 
 class FileAnswer(BaseModel):
@@ -93,6 +99,7 @@ class Language(BaseModel):
     targets: list[str]
 
 
+@router.get("/translate", response_model=TranslateAnswer, response_model_exclude_none=True, include_in_schema=False)
 @router.post(
     "/translate",
     response_model=TranslateAnswer,
@@ -135,15 +142,19 @@ def _search_options(alternatives: int) -> dict[str, int]:
 
 
 @router.post("/translate_file", response_model=FileAnswer, openapi_extra=upload_schema(FileBody))
-async def translate_file(request: Request, server: ServerDep) -> FileAnswer:
-    """Translate a file, and return the address of its translation, which may be fetched once."""
+async def translate_file(request: Request, response: Response, server: ServerDep) -> FileAnswer:
+    """Translate a file, and return the address of its translation, which may be fetched once.
+
+    The header `x-texts-to-review` of the answer has the number of texts with warnings.
+    """
     body, filename, content = await read_upload(request, FileBody)
     source, target = (_required(getattr(body, name), name) for name in ("source", "target"))
     client = server.client_of(request, body.api_key)
     asked = TranslationRequest(texts=[], target=target, source=None if source.casefold() == AUTO else source)
     job = await server.start_document(filename, content, asked, client)
     await server.documents.wait(job)
-    name = f"{job.identifier}.{job.key}.{job.filename}"
+    response.headers[TO_REVIEW] = str(job.needs_review)
+    name = quote(f"{job.identifier}.{job.key}.{job.filename}", safe="")
     return FileAnswer(translatedFileUrl=str(request.url_for("download_file", name=name)))
 
 
@@ -184,6 +195,12 @@ def _required(value: Any, name: str) -> Any:
     if value is None or value == "":
         raise invalid(f"Invalid request: missing {name} parameter", name)
     return value
+
+
+@router.get("/spec", include_in_schema=False)
+async def spec(request: Request) -> JSONResponse:
+    """Return the OpenAPI description, where clients of LibreTranslate look for it."""
+    return JSONResponse(request.app.openapi())
 
 
 class FrontendLanguage(BaseModel):

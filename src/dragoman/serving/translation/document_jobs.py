@@ -46,6 +46,8 @@ class DocumentJob:
     error: RequestError | None = None
     """Why the translation failed."""
     content: bytes = b""
+    needs_review: int = 0
+    """Texts of the translation that a person should look at."""
     created: float = field(default_factory=time.monotonic)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the file is read and its translation begins."""

@@ -66,6 +66,8 @@ class TranslationRequest:
     """Terms of the language pair, which one model has to translate."""
     context: str = ""
     """Text before each of the texts, for a model with document context."""
+    needs_context: bool = True
+    """Whether another model refuses the context; otherwise it ignores it."""
     with_records: bool = False
     """Whether scores, tokens and quality of the translations of plain texts are wanted."""
 
@@ -96,6 +98,8 @@ class TranslatedText:
     markup_problems: Sequence[str] = ()
     """Tags without a partner, and tags whose places in the best translation are guesses."""
     detected: DetectedLanguage | None = None
+    ignored: Sequence[str] = ()
+    """Parameters of the request that the model cannot use."""
 
     @property
     def text(self) -> str:
@@ -190,18 +194,23 @@ class TranslationService:
             raise invalid("Invalid request: target_prefix has an effect on plain text only", "target_prefix")
         if request.constraints and request.text_format != "text":
             raise invalid("Invalid request: constraints have an effect on plain text only", "constraints")
+        if ignores_context := bool(request.context.strip() and not hops[0].model.reads_context):
+            if request.needs_context:
+                raise invalid("Not supported: context, which this model does not read. Leave context out.", "context")
+            request = replace(request, context="")
         models = [hop.model.name for hop in hops]
         run = await self._run(texts, hops, request)
         with_records = request.with_records and request.text_format == "text"
         return [
-            _translated(result, pair, models, placeholders, with_records=with_records)
+            replace(
+                _translated(result, pair, models, placeholders, with_records=with_records),
+                ignored=("context",) if ignores_context else (),
+            )
             for result, placeholders in zip(run.results, run.placeholders, strict=True)
         ]
 
     async def _run(self, texts: Sequence[str], hops: Sequence[Hop], request: TranslationRequest) -> _Run:
         """Translate by one model after the other; all but the last translate into their best translation."""
-        if request.context.strip() and not hops[0].model.reads_context:
-            raise invalid("Not supported: context, which this model does not read. Leave context out.", "context")
         own = replace(request, placeholders=self._protects(request, hops))
         glossaries = await asyncio.to_thread(self._glossaries.of, hops, request.glossary)
         runs: list[list[TranslationResult]] = []
