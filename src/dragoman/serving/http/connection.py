@@ -7,7 +7,7 @@ drops the body of a request that offers another protocol, such as HTTP/2 (`Upgra
 import asyncio
 from typing import Any, final
 
-import httptools  # type: ignore[import-untyped]
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD = 64 * 1024
