@@ -96,12 +96,12 @@ def test_internal_errors_are_logged_and_not_shown(function, caplog):
 
 def test_deadline_ends_work_and_worker():
     async def run() -> None:
-        async with pool(time_limit=0.3) as workers:
+        async with pool(time_limit=4) as workers:
             await workers.run(add, 1, 1)
             begin = time.monotonic()
             with pytest.raises(WorkTimeoutError):
                 await workers.run(compute_for_ever)
-            assert time.monotonic() - begin < 5
+            assert time.monotonic() - begin < 30
             assert await workers.run(add, 1, 1) == 2
 
     asyncio.run(run())

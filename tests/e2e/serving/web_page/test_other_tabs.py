@@ -124,3 +124,14 @@ def test_arrow_keys_move_through_the_tabs(open_page):
         shown.append(page.locator("[role=tabpanel]:visible").get_attribute("id"))
         page.keyboard.press("ArrowRight")
     assert shown == [f"panel-{name}" for name in ("translate", "files", "beam", "complete", "classify", "answer")]
+
+
+def test_formats_are_folded_and_texts_to_review_are_counted(open_page, tmp_path):
+    page = open_page("files")
+    assert not page.locator("#formats").is_visible()
+    page.get_by_text(re.compile(r"^[0-9]+ formats$")).click()
+    api.expect(page.locator("#formats")).to_contain_text("docx")
+    answer = {"translatedFileUrl": "http://a/download_file/b"}
+    page.route("**/translate_file", lambda route: route.fulfill(json=answer, headers={"x-texts-to-review": "3"}))
+    page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"two dogs"})
+    page.locator(".jobs li", has_text="3 texts to review").wait_for()

@@ -95,7 +95,7 @@ def test_chosen_target_outlives_a_wrong_detection(open_page):
     shown = []
     for name in ("English", "German", "English"):
         page.fill("#source", f"two dogs play {len(shown)}")
-        page.locator("#translate-languages option", has_text=f"Detected: {name}").wait_for(state="attached")
+        page.locator("#translate-languages option", has_text=f"{name} (detected)").wait_for(state="attached")
         shown.append(target.input_value())
     assert shown == ["de", "fr", "de"]
 
@@ -266,3 +266,83 @@ def without_terms(answer):
         for one in result["translations"]:
             one |= {"text": TRANSLATION, "tokens": [], "token_log_probs": []}
     return answer
+
+
+def test_error_disappears_when_the_text_changes(open_page):
+    page = open_page()
+    page.route("**/api/translate", lambda route: route.fulfill(status=503, json={"error": {"message": "Too busy."}}))
+    page.fill("#source", TEXT)
+    api.expect(page.locator("#translate-error")).to_have_text("Too busy.")
+    page.unroute("**/api/translate")
+    page.route("**/api/translate", lambda route: None)  # an answer that takes long
+    page.locator("#source").press_sequentially("s")
+    assert page.locator("#translate-error").text_content() == ""
+
+
+def test_characters_and_their_limit_are_shown(open_page):
+    page = open_page()
+    bodies = []
+    page.on("request", lambda one: bodies.append(one.url) if "api/translate" in one.url else None)
+    page.fill("#source", "two dogs")
+    api.expect(page.locator("#characters")).to_have_text("8 of 50,000 characters")
+    words(page).first.wait_for()
+    sent = len(bodies)
+    page.fill("#source", "a" * 50_001)
+    api.expect(page.locator("#characters")).to_have_text("50,001 of 50,000 characters")
+    api.expect(page.locator("#characters")).to_have_class(re.compile("error"))
+    page.wait_for_timeout(400)
+    assert (len(bodies), words(page).count()) == (sent, 0)
+
+
+def answer_of(*texts):
+    """Return an answer of the server with these translations of one text, of two tokens for each word."""
+    translations = [
+        {"text": text, "tokens": text.split(), "token_log_probs": [math.log(0.45)] * (len(text.split()) + 1)}
+        for text in texts
+    ]
+    return {"results": [{"translations": translations, "terms": []}]}
+
+
+def test_equal_translations_are_listed_once(open_page):
+    page = open_page()
+    answer = answer_of("die Katze", "die Katze", "das Haus", "das Haus ", "die Hunde")
+    page.route("**/api/translate", lambda route: route.fulfill(json=answer))
+    page.fill("#source", TEXT)
+    page.locator("#others-list li").first.wait_for()
+    assert [one.strip() for one in page.locator("#others-list li").all_text_contents()] == ["das Haus", "die Hunde"]
+
+
+def test_alternatives_have_the_probabilities_of_whole_words(open_page):
+    """The second token of a word counts, as it does for the word that is shown."""
+    page = open_page()
+    tokens = ["ster", "ling"]
+
+    def translation(text, tokens, log_probs):
+        return {"text": text, "tokens": tokens, "token_log_probs": [*log_probs, 0.0]}
+
+    shown = translation("sterling", tokens, [math.log(0.9), math.log(0.5)])
+    page.route("**/api/translate", lambda route: route.fulfill(json={"results": [{"translations": [shown], "terms": []}]}))
+    other = {"probability": 0.1, "translation": translation("pound", ["pound"], [0.0])}
+    same = {"probability": 0.9, "translation": translation("sterling", tokens, [0.0, math.log(0.5)])}
+    page.route("**/api/alternatives", lambda route: route.fulfill(json={"alternatives": [same, other]}))
+    page.fill("#source", TEXT)
+    words(page).first.click()
+    shares = page.locator(".popover .choices .share")
+    api.expect(shares).to_have_text(["45 %", "10 %"])
+    assert page.locator(".popover [aria-current=true]").count() == 1
+    page.keyboard.press("Escape")
+    page.unroute("**/api/alternatives")
+    page.route("**/api/alternatives", lambda route: route.fulfill(json={"alternatives": [same]}))
+    words(page).first.click()
+    api.expect(page.locator(".popover .error").first).to_have_text("The model knows no other word here.")
+
+
+def test_phone_shows_the_name_of_the_detected_language(open_page):
+    page = open_page(viewport={"width": 360, "height": 740})
+    page.locator("#translate-languages select").first.select_option("")
+    page.route("**/detect", lambda route: route.fulfill(json=[{"language": "en", "confidence": 90}]))
+    page.fill("#source", TEXT)
+    page.locator("#translate-languages option", has_text="English (detected)").wait_for(state="attached")
+    widths = "all => all.map((one) => [one.scrollWidth, one.clientWidth])"
+    for needed, given in page.locator("#translate-languages select").evaluate_all(widths):
+        assert needed <= given

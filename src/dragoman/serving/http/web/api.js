@@ -50,13 +50,16 @@ export const post = async (path, body, signal) => (await send(path, json(body, s
 // The interface of LibreTranslate reads the key from the body. The beginning of a text tells its language.
 export const detect = (text, signal) =>
   post("detect", { q: text.slice(0, DETECTED), api_key: apiKey.value || undefined }, signal);
+// Return the address of the translation, and how many of its texts a person should look at.
 export async function translateFile(file, source, target, signal) {
   const form = new FormData();
   for (const [name, value] of Object.entries({ source, target, api_key: apiKey.value }))
     if (value) form.append(name, value);
   form.append("file", file);
-  const { translatedFileUrl } = await (await send("translate_file", { method: "POST", body: form, signal })).json();
-  return `download_file/${translatedFileUrl.split("/download_file/").pop()}`;
+  const response = await send("translate_file", { method: "POST", body: form, signal });
+  const { translatedFileUrl } = await response.json();
+  const address = `download_file/${translatedFileUrl.split("/download_file/").pop()}`;
+  return { address, toReview: Number(response.headers.get("x-texts-to-review")) };
 }
 
 // Yield the values of server-sent events.

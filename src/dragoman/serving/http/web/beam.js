@@ -96,7 +96,8 @@ function draw() {
           onfocus: () => select(step, at),
           onpointerenter: () => select(step, at),
           onclick: () => select(step, at),
-          "aria-label": `${spoken(one.token)}, total ${nats(one.total)}, ${one.outcome}`,
+          "aria-label": `${spoken(one.token)}, total ${nats(one.total)} nats, ${one.outcome}`,
+          title: `Log-probability ${nats(one.total)} nats, ${one.outcome}`,
         },
         element("span", { text: spoken(one.token), dir: "auto" }),
         element("span", { text: nats(one.total) }),
@@ -104,7 +105,7 @@ function draw() {
     }),
   );
   const columns = buttons.map((column, step) =>
-    element("div", { class: "step" }, element("span", { text: `${step + 1}` }), ...column),
+    element("div", { class: "step" }, element("span", { text: `Step ${step + 1}` }), ...column),
   );
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("aria-hidden", "true");

@@ -45,20 +45,20 @@ const pause = (milliseconds, signal) =>
     );
   });
 
-// Return a function that runs `work(signal)` after a delay. Newer work aborts the work before it; errors are shown in
-// the element `error`. `clear()` removes results that an error or the end of all work leaves behind, and `onBusy(isBusy)`
+// Return a function that runs `work(signal)` after a delay. Newer work aborts the work before it, and removes its error
+// from the element `error`. `clear()` removes results that an error or the end of all work leaves behind, and `onBusy(isBusy)`
 // is called at the beginning and the end.
 export function latest({ delay = 0, error, clear = () => {}, onBusy = () => {} }) {
   let current = null;
   const run = async (work, { soon = false } = {}) => {
     current?.abort();
+    error.textContent = "";
     const mine = new AbortController();
     current = mine;
     try {
       if (delay && !soon) await pause(delay, mine.signal);
       onBusy(true);
       await work(mine.signal);
-      if (current === mine) error.textContent = "";
     } catch (reason) {
       if (current === mine && reason.name !== "AbortError") {
         error.textContent = reason.message;

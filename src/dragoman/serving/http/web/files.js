@@ -11,7 +11,8 @@ export function startFiles({ languages, models, settings }) {
   choice = new LanguageChoice($("files-languages"), { languages, models: [], onChange() {} });
   const formats = settings.supportedFilesFormat;
   $("file").accept = formats.join(",");
-  $("formats").textContent = `(${formats.map((one) => one.replace(/^\./, "")).join(", ")})`;
+  $("formats-count").textContent = `${formats.length} formats`;
+  $("formats").textContent = formats.map((one) => one.replace(/^\./, "")).join(", ");
   $("file").addEventListener("change", () => {
     add($("file").files);
     $("file").value = "";
@@ -55,7 +56,7 @@ async function translate(file, from, to, item, state) {
   state.textContent = `Translating into ${choice.name(to)}`;
   state.classList.add("working");
   try {
-    const address = await translateFile(file, from, to, stop.signal);
+    const { address, toReview } = await translateFile(file, from, to, stop.signal);
     const save = element("a", {
       class: "button",
       href: address,
@@ -66,12 +67,12 @@ async function translate(file, from, to, item, state) {
     save.addEventListener(
       "click",
       () => {
-        state.textContent = "Saved";
+        state.textContent = `Saved${reviewed(toReview)}`;
         setTimeout(() => save.remove(), 500);
       },
       { once: true },
     );
-    state.textContent = `Translated into ${choice.name(to)}`;
+    state.textContent = `Translated into ${choice.name(to)}${reviewed(toReview)}`;
     item.append(save);
   } catch (error) {
     state.textContent = error.name === "AbortError" ? "Canceled" : "Not translated";
@@ -81,6 +82,9 @@ async function translate(file, from, to, item, state) {
     cancel.remove();
   }
 }
+
+// How many texts of a translated file a person should look at.
+const reviewed = (count) => (count ? `, ${count.toLocaleString("en")} ${count > 1 ? "texts" : "text"} to review` : "");
 
 // `notes.txt` becomes `notes.de.txt`.
 const renamed = (name, language) => name.replace(/(\.[^.]*)?$/, `.${language}$1`);

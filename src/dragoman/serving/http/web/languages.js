@@ -70,7 +70,7 @@ export class LanguageChoice {
   showDetected(code) {
     if (this.source || code === this.#detected) return;
     this.#detected = code;
-    this.#source.options[0].textContent = code ? `Detected: ${this.name(code)}` : DETECT;
+    this.#source.options[0].textContent = code ? `${this.name(code)} (detected)` : DETECT;
     this.#fillTargets();
   }
 

@@ -15,6 +15,7 @@ const LONG = 220; // characters from which the text is smaller
 const SHOWN = 40; // characters of a sentence that a warning is about
 const NONE = [{ text: "", words: [] }]; // of white space, and of sentences that are not translated yet
 let choice = null;
+let limit = Infinity; // characters of a text
 let placeholders = false; // whether all translators can protect them
 let sentences = [];
 let active = null;
@@ -27,7 +28,8 @@ const run = latest({
   onBusy: (isBusy) => pane.setAttribute("aria-busy", isBusy),
 });
 
-export function startTranslate({ languages, models }) {
+export function startTranslate({ languages, models, settings }) {
+  limit = settings.charLimit;
   const onChange = () => update({ soon: true });
   const onSwap = () => {
     source.value = translation() || source.value;
@@ -64,13 +66,20 @@ function update(options) {
   closePopover();
   setMarks($("mirror"), text, []);
   $("clear").hidden = !text;
-  $("characters").textContent = text && `${text.length.toLocaleString("en")} characters`;
+  showCount(text);
   document.querySelector(".panes").classList.toggle("long", text.length > LONG);
-  if (text.trim()) return run((signal) => translate(text, signal), options);
+  if (text.trim() && text.length <= limit) return run((signal) => translate(text, signal), options);
   run.stop();
   choice.showDetected(null);
   show([]);
   return undefined;
+}
+
+// Show how many characters a text has, of those that it may have.
+function showCount(text) {
+  const [count, most] = [text.length, limit].map((one) => one.toLocaleString("en"));
+  $("characters").textContent = text && `${count} of ${most} characters`;
+  $("characters").classList.toggle("error", text.length > limit);
 }
 
 async function translate(text, signal) {
@@ -168,7 +177,8 @@ function* drawSentence(sentence, fresh) {
 }
 
 function drawOthers() {
-  const others = (active?.options ?? []).filter((one) => one !== active.current);
+  const shown = new Set([active?.current.text.trim()]);
+  const others = (active?.options ?? []).filter(({ text }) => !shown.has(text.trim()) && shown.add(text.trim()));
   $("others").hidden = !others.length;
   $("others-of").textContent = sentences.length > 1 && active ? `of “${active.source.trim()}”` : "";
   $("others-list").replaceChildren(

@@ -82,16 +82,17 @@ async function showAlternatives(list, { sentence, word, onUse }, signal) {
   for (const one of alternatives) {
     const { text } = one.translation;
     const isWhole = text.startsWith(prefix) || text === prefix.trimEnd(); // or else the word before is continued
-    if (isWhole && !found.has(text)) found.set(text, one);
+    if (isWhole && !found.has(text)) found.set(text, { ...one, share: shareOf(one, word, languages.target) });
   }
-  if (!found.size) throw new Error("The model knows no other word here.");
-  const items = [...found.values()].slice(0, SHOWN).map((one, at) => {
+  if (![...found.keys()].some((text) => text !== current.text)) throw new Error("The model knows no other word here.");
+  const ordered = [...found.values()].sort((one, other) => other.share - one.share);
+  const items = ordered.slice(0, SHOWN).map((one, at) => {
     const isCurrent = one.translation.text === current.text;
     const onclick = () => {
       closePopover();
       onUse(isCurrent ? current : continued(one, sentence, word));
     };
-    const properties = { type: "button", tabindex: at ? -1 : 0, "aria-current": isCurrent || null, onclick };
+    const properties = { type: "button", tabindex: at ? -1 : 0, "aria-current": isCurrent ? "true" : null, onclick };
     return element("li", {}, element("button", properties, ...continuation(one, prefix, languages.target)));
   });
   list.replaceChildren(...items);
@@ -124,12 +125,19 @@ async function showAttention(attended, { sentence, word, text }, signal) {
 const markOf = ({ place, weight }, offset) =>
   place ? [{ start: offset + place.start, end: offset + place.end, weight }] : [];
 
+// The probability of the word of an alternative that begins where `word` does: of its first token, which the search was
+// forced to write, and of its other tokens.
+function shareOf({ probability, translation }, word, language) {
+  const others = withWords(translation, language).words.find((one) => one.start === word.start)?.logProb ?? 0;
+  return probability * Math.exp(others);
+}
+
 // The translation of an alternative; words before the picked one were forced, and keep their probabilities.
-function continued({ probability, translation }, { current, languages }, word) {
+function continued({ share, translation }, { current, languages }, word) {
   const made = withWords(translation, languages.target);
   for (const one of made.words) {
     if (one.start < word.start) one.logProb = current.words.find((other) => other.start === one.start)?.logProb ?? null;
-    if (one.start === word.start && one.logProb !== null) one.logProb = Math.min(one.logProb, Math.log(probability));
+    if (one.start === word.start && one.logProb !== null) one.logProb = Math.log(share);
   }
   return made;
 }
@@ -145,7 +153,7 @@ function weightsOf({ attention, source_words, target_words }, text, word) {
 }
 
 // What a continuation shows: its next word and the rest, its probability, and a bar of that length.
-function continuation({ probability, translation: { text } }, prefix, language) {
+function continuation({ share, translation: { text } }, prefix, language) {
   const [next, rest] = /^(\S*)(.*)$/s.exec(text.slice(prefix.length)).slice(1);
   const strong = element("strong", { text: next || "(end)" });
   const words = element(
@@ -154,8 +162,8 @@ function continuation({ probability, translation: { text } }, prefix, language) 
     strong,
     element("span", { class: "rest", text: rest }),
   );
-  const parts = [words, element("span", { class: "share", text: percent(probability) })];
-  if (probability >= VISIBLE) parts.push(element("span", { class: "meter", "--share": probability.toFixed(4) }));
+  const parts = [words, element("span", { class: "share", text: percent(share) })];
+  if (share >= VISIBLE) parts.push(element("span", { class: "meter", "--share": share.toFixed(4) }));
   return parts;
 }
 
