@@ -321,7 +321,8 @@ def test_alternatives_have_the_probabilities_of_whole_words(open_page):
         return {"text": text, "tokens": tokens, "token_log_probs": [*log_probs, 0.0]}
 
     shown = translation("sterling", tokens, [math.log(0.9), math.log(0.5)])
-    page.route("**/api/translate", lambda route: route.fulfill(json={"results": [{"translations": [shown], "terms": []}]}))
+    answer = {"results": [{"translations": [shown], "terms": []}]}
+    page.route("**/api/translate", lambda route: route.fulfill(json=answer))
     other = {"probability": 0.1, "translation": translation("pound", ["pound"], [0.0])}
     same = {"probability": 0.9, "translation": translation("sterling", tokens, [0.0, math.log(0.5)])}
     page.route("**/api/alternatives", lambda route: route.fulfill(json={"alternatives": [same, other]}))
