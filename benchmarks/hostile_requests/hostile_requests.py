@@ -68,7 +68,7 @@ class Findings:
     peak_memory: float = 0.0
     """Greatest memory above that of the idle server, in MiB."""
     seconds_after_leaving: float = 0.0
-    """Processor time of the server from one to three seconds after the last client has left."""
+    """Processor time from one to three seconds after the last client has left, of the processes that were there."""
     seconds_to_stop: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,14 +112,14 @@ def memory(parent: int) -> float:
     return total / 1024
 
 
-def processor_seconds(parent: int) -> float:
-    """Return the processor time of a process and its children, also of those that have ended."""
-    total = 0
-    for number in processes(parent):
+def processor_seconds(numbers: Iterable[int]) -> dict[int, float]:
+    """Return the processor time of processes; those that have ended have none."""
+    found = {}
+    for number in numbers:
         with suppress(OSError):
             fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-            total += sum(map(int, fields[11:15]))
-    return total / TICKS
+            found[number] = sum(map(int, fields[11:13])) / TICKS
+    return found
 
 
 @contextmanager
@@ -130,6 +130,7 @@ def polling(port: int, findings: Findings) -> Iterator[None]:
     try:
         yield
     finally:
+        time.sleep(0.5)  # for the answer that waits
         process.send_signal(signal.SIGKILL)
         lines = process.communicate()[0].decode().splitlines()
         for line in lines:
@@ -216,10 +217,12 @@ def attack(
             list(pool.map(work, requests))
         for request in list(known_requests(*pair))[:8]:
             send(port, request, pair, 0.5)
+        there = processes(process)  # later ones replace workers that were killed
         time.sleep(1.0)
-        begin = processor_seconds(process)
+        begin = processor_seconds(there)
         time.sleep(2.0)
-        findings.seconds_after_leaving = processor_seconds(process) - begin
+        end = processor_seconds(there)
+        findings.seconds_after_leaving = sum(end[number] - begin.get(number, 0.0) for number in end)
     return findings
 
 

@@ -54,7 +54,7 @@ class Server:
         )
         glossaries = read_glossaries(config.glossaries, self.store)
         self._translation = TranslationService(self.store, glossaries, placeholders=config.placeholders)
-        self._workers = TranslationWorkers(
+        self.workers = TranslationWorkers(
             config, self.store, glossaries, on_timeout=self.metrics.count_analysis_timeout
         )
         self._explainer = Explainer()
@@ -63,13 +63,13 @@ class Server:
 
     def start(self) -> None:
         """Accept requests from now on."""
-        self._workers.prepare()
+        self.workers.prepare()
         self.is_ready = True
 
     async def close(self) -> None:
         """End the work in the background, and the workers."""
         await self.documents.close()
-        await self._workers.close()
+        await self.workers.close()
         await self.usage.save()
 
     def client_of(self, request: Request, key: str | None, *, status: int = 403) -> Client:
@@ -123,7 +123,7 @@ class Server:
         with self.admit(client):
             if sum(map(len, texts)) <= SHORT:
                 return await self._translation.detect(texts)
-            return await self._workers.detect(texts, client=client.name)
+            return await self.workers.detect(texts, client=client.name)
 
     async def start_document(
         self, filename: str, content: bytes, asked: TranslationRequest, client: Client
@@ -156,9 +156,7 @@ class Server:
                 observers.append(charged.enter_context(self.metrics.observe(characters, interface=client.interface)))
                 job.start(characters)
 
-            found = await self._workers.translate_document(
-                job.filename, content, asked, client=client.name, begin=begin
-            )
+            found = await self.workers.translate_document(job.filename, content, asked, client=client.name, begin=begin)
             for answer_with in observers:
                 answer_with(found.model_name, found.characters)
             counts = {"terms": found.terms, "placeholders": found.placeholders, "unmet": found.unmet}
@@ -172,7 +170,7 @@ class Server:
             found = await (
                 self._translation.translate(request)
                 if request.size <= SHORT
-                else self._workers.translate(request, client=client.name)
+                else self.workers.translate(request, client=client.name)
             )
             answer_with(found[0].model_name if found else "", (one.text for one in found))
             self._count_control(found, client)

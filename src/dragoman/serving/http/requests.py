@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -24,7 +24,15 @@ ErrorRenderer = Callable[[RequestError], Response]
 CLIENT_GONE = 499
 """Status in the log of a request whose client left before the answer."""
 JSON, FORM, FILES = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+LARGE = 64 * 1024
+"""Bytes of a JSON body above which a worker reads it: 2 MiB of small values take seconds."""
+MAX_ERRORS = 100
+"""Invalid parameters of a request above which none is named: each takes time to describe."""
+_PART = 64 * 1024
+"""Bytes of a form that are read before other requests have their turn."""
+_A = TypeVar("_A")
 _B = TypeVar("_B", bound=BaseModel)
+_T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
 
 
@@ -140,12 +148,20 @@ async def _with_whole_body(request: Request, limits: LimitsConfig) -> Request:
                 parts.append(part)
     except TimeoutError:
         raise RequestError(408, "The body of the request did not arrive in time. Send it again.") from None
-    messages = iter([{"type": "http.request", "body": b"".join(parts), "more_body": False}])
+    messages = _messages(b"".join(parts))
 
     async def receive() -> Any:
+        await asyncio.sleep(0)  # others have their turn while a form is read
         return next(messages, None) or await request.receive()
 
     return Request(request.scope, receive)
+
+
+def _messages(body: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a body, in parts."""
+    starts = range(0, max(len(body), 1), _PART)
+    for start in starts:
+        yield {"type": "http.request", "body": body[start : start + _PART], "more_body": start + _PART < len(body)}
 
 
 def content_type(request: Request) -> str:
@@ -159,7 +175,7 @@ async def read_body(request: Request, kind: type[_B], *, lists: frozenset[str] =
     The fields in `lists` of a form may be given several times. Raises RequestError if a parameter is invalid.
     """
     if _has_json(request):
-        return check_body(parse_object(await request.body()), kind)
+        return await _run(request, read_json, await request.body(), kind)
     fields = [*request.query_params.multi_items(), *await _form_fields(request, max_files=0, max_fields=10_000)]
     tree: dict[str, Any] = dict(fields)
     tree |= {name: [value for one, value in fields if one == name] for name in lists & tree.keys()}
@@ -171,8 +187,7 @@ async def read_parameter(request: Request, name: str) -> str:
     if name in request.query_params:
         return request.query_params[name]
     if _has_json(request):
-        value = parse_object(await request.body()).get(name)
-        return value if isinstance(value, str) else ""
+        return await _run(request, read_text, await request.body(), name)
     max_files = 1 if content_type(request) == FILES else 0
     return dict(await _form_fields(request, max_files=max_files, max_fields=10_000)).get(name, "")
 
@@ -213,6 +228,26 @@ async def read_upload(request: Request, kind: type[_B]) -> tuple[_B, str, bytes]
         raise invalid("The body is not a valid form.") from error
 
 
+async def _run(request: Request, function: Callable[[bytes, _A], _T], body: bytes, argument: _A) -> _T:
+    """Return what a function makes of a JSON body, which a worker calls for a large one."""
+    if len(body) <= LARGE:
+        return function(body, argument)
+    client = request.client.host if request.client is not None else ""
+    found: _T = await request.app.state.server.workers.run(function, body, argument, client=client)
+    return found
+
+
+def read_json(body: bytes, kind: type[_B]) -> _B:
+    """Return the parameters of a JSON body as `kind`. Raises RequestError if one is invalid."""
+    return check_body(parse_object(body), kind)
+
+
+def read_text(body: bytes, name: str) -> str:
+    """Return a parameter of a JSON body; an empty text where it is missing or no text."""
+    value = parse_object(body).get(name)
+    return value if isinstance(value, str) else ""
+
+
 def parse_object(body: bytes) -> dict[str, Any]:
     """Return the object of a JSON body. Raises RequestError if it is none."""
     try:
@@ -229,6 +264,8 @@ def check_body(tree: Mapping[str, Any], kind: type[_B]) -> _B:
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
+        if (count := error.error_count()) > MAX_ERRORS:
+            raise invalid(f"Invalid request: {count:,} parameters or items are invalid.") from None
         raise describe_invalid(error.errors(include_url=False, include_context=False, include_input=False)) from error
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import final
+from typing import Any, TypeVar, final
 
 from dragoman.inference import Translator
 from dragoman.serving.config import ProtectedTexts, ServerConfig
@@ -17,11 +17,12 @@ from dragoman.serving.workers.calls import dump
 from dragoman.serving.workers.pool import Calls, WorkerPool
 from dragoman.serving.workers.remote_translator import decoding_calls
 
+_T = TypeVar("_T")
 SHORT = 4000
 """Characters of a request that the server analyzes itself, in 20 milliseconds at most; a worker adds some to each."""
 MEMORY_PER_BYTE = 3
 MEMORY = 200 * 1024**2
-"""Bytes of memory that a worker may take for a file of no bytes, and above them for each byte."""
+"""Bytes of memory that a worker may take for each byte of a text or file, and besides; the server takes some, too."""
 
 
 @final
@@ -56,10 +57,17 @@ class TranslationWorkers:
         for pool in (self._texts, self._files):
             await pool.close()
 
+    async def run(self, function: Callable[..., _T], /, *arguments: Any, client: str) -> _T:
+        """Return what a function of a module returns in a worker for texts."""
+        return await self._texts.run(function, *arguments, client=client)
+
     async def translate(self, request: TranslationRequest, *, client: str) -> list[TranslatedText]:
         """Translate the texts of a request as `TranslationService.translate` does."""
         return await self._texts.run(
-            worker_functions.translate, self._store.version, request, calls=self._calls(), client=client
+            *(worker_functions.translate, self._store.version, request),
+            calls=self._calls(),
+            client=client,
+            memory=MEMORY + MEMORY_PER_BYTE * request.size,
         )
 
     async def detect(

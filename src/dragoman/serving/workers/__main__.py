@@ -26,6 +26,8 @@ def main() -> None:
     configure_logging()
     import dragoman.serving.translation.worker_functions  # noqa: F401  # now, and not when a request waits
 
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     server.send(Ready())
     while True:
         try:
@@ -49,8 +51,6 @@ def _open_connection() -> ServerConnection:
 def _end_with_server() -> None:
     """Leave signals of the terminal to the server, and end when it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(os, "nice"):
-        os.nice(NICENESS)
     if sys.platform == "linux":
         parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
