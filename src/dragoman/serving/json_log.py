@@ -2,6 +2,7 @@
 
 import json
 import logging
+import traceback
 import warnings
 from typing import Any, final
 
@@ -30,8 +31,15 @@ class JsonFormatter(logging.Formatter):
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = describe_error(record.exc_info[1])
         return json.dumps(line, ensure_ascii=False)
+
+
+def describe_error(error: BaseException | None) -> str:
+    """Return the traceback and the class of an error, without its message, which may have texts of clients."""
+    if error is None:
+        return ""
+    return f"{''.join(traceback.format_tb(error.__traceback__))}{type(error).__name__}"
 
 
 def _log_warning(message: Warning | str, category: type[Warning], *_location: object, **_line: object) -> None:

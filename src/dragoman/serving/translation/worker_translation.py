@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 SHORT = 4000
 """Characters of a request that the server analyzes itself, in 20 milliseconds at most; a worker adds some to each."""
 MEMORY_PER_BYTE = 3
-MEMORY = 200 * 1024**2
+MEMORY = 150 * 1024**2
 """Bytes of memory that a worker may take for each byte of a text or file, and besides; the server takes some, too."""
 
 

@@ -4,12 +4,11 @@ import ctypes
 import os
 import signal
 import sys
-import traceback
 from pathlib import Path
 from typing import BinaryIO
 
 from dragoman.serving.http.errors import RequestError, as_request_error
-from dragoman.serving.json_log import configure_logging
+from dragoman.serving.json_log import configure_logging, describe_error
 from dragoman.serving.workers.calls import Outcome, Ready, ServerConnection, Work, connect
 
 NICENESS = 5
@@ -68,7 +67,7 @@ def _run(work: Work) -> Outcome:
         error = _TOO_LARGE
     except Exception as problem:
         error = as_request_error(problem)
-        trace = traceback.format_exc() if error.status == 500 else ""
+        trace = describe_error(problem) if error.status == 500 else ""
     return Outcome(value, error, trace, _peak_memory())
 
 
