@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from dragoman.errors import DataError
 from dragoman.number_words import counted
@@ -17,6 +17,8 @@ Origin = Literal["machine", "memory", "fuzzy_memory", "copy"]
 
 MAX_BYTES = 256 * 2**20
 """Size of the largest document, unpacked."""
+MAX_KEY: Final = 500
+"""Characters of the key of a unit inside of other objects, which may have long names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,15 @@ class Document(Protocol):
         translations is not that of the units.
         """
         ...
+
+
+def join_key(outer: str, name: str) -> str:
+    """Return the key of a unit inside of an object with a key: both with a dot between them, or the end of that.
+
+    Each unit has its own copy, so that many units inside of an object with a long name would fill the memory.
+    """
+    key = f"{outer[-MAX_KEY:]}.{name}"
+    return key if len(outer) + len(name) < MAX_KEY else f"…{key[1 - MAX_KEY :]}"
 
 
 def check_count(translations: Sequence[UnitTranslation | None], units: Sequence[Unit]) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dragoman.data.documents.document import Unit, UnitTranslation, check_count
-from dragoman.errors import DataError
+from dragoman.errors import DataError, shorten
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -104,9 +104,25 @@ def single(unit: Unit, write: Callable[[UnitTranslation], Iterable[Edit]]) -> En
     return Entry((unit,), write_first)
 
 
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """Edit of one unit. A large file has very many, which take less memory and time than functions."""
+
+    unit: Unit
+    start: int
+    end: int
+    escape: Callable[[str], str]
+
+    def __call__(self, translations: Sequence[UnitTranslation | None]) -> Iterable[Edit]:
+        [new] = translations
+        if new is None or new.text == self.unit.source:
+            return ()
+        return (Edit(self.start, self.end, self.escape(new.text)),)
+
+
 def replaced(unit: Unit, start: int, end: int, escape: Callable[[str], str]) -> Entry:
     """Return an entry of one unit whose translation, escaped, replaces its source from `start` to `end`."""
-    return single(unit, lambda new: () if new.text == unit.source else (Edit(start, end, escape(new.text)),))
+    return Entry((unit,), _Replacement(unit, start, end, escape))
 
 
 def added(like: Unit, category: str, place: int, write: Callable[[str], str]) -> Entry:
@@ -116,17 +132,41 @@ def added(like: Unit, category: str, place: int, write: Callable[[str], str]) ->
     return single(unit, lambda new: (Edit(place, place, write(new.text)),))
 
 
-def decode_text(content: bytes, name: str, *, encoding: str | None = None, default: str = "utf-8") -> TextFile:
-    """Return the characters of a file: in the encoding of its byte order mark, or the one given, or the default.
+def text_encoding(declared: str, name: str) -> str:
+    """Return the codec of an encoding that a file declares. Raises DataError if it is unknown, or none of texts.
 
-    Raises DataError if the bytes are no text.
+    Python also has codecs of domain names, escapes and the like. A declaration that can be read as ASCII is not in
+    UTF-16 or UTF-32: a file without a byte order mark is in UTF-8 then.
+    """
+    try:
+        codec = codecs.lookup(declared).name
+        if codec.startswith(("utf-16", "utf-32")):
+            return "utf-8"
+        is_text = all(text.decode(codec) == text.decode("ascii") for text in _ASCII) and len(_ESCAPE.decode(codec)) > 1
+    except (LookupError, ValueError):
+        is_text = False
+    if not is_text:
+        raise DataError(
+            f"{name}: its encoding {shorten(declared)} is unknown, or no encoding of texts. Save the file as UTF-8."
+        )
+    return codec
+
+
+_ASCII = b'<?xml encoding="a-b"?>', b"+AGE-", b"xn--bcher-kva"
+"""Texts that are themselves in the encodings of files, but not in EBCDIC, UTF-7, Punycode or IDNA."""
+_ESCAPE = rb"\u0041"
+"""One character as an escape of Python, several in an encoding; Japanese ones have a yen sign for the backslash."""
+
+
+def decode_text(content: bytes, name: str, *, encoding: str | None = None, declared: str | None = None) -> TextFile:
+    """Return the characters of a file: in the encoding of its byte order mark, or the one given, or UTF-8.
+
+    `declared` is an encoding that the file names. Raises DataError if the bytes are no text.
     """
     mark, found = next(((mark, one) for mark, one in _BYTE_ORDER_MARKS if content.startswith(mark)), (b"", None))
-    chosen = found or encoding or default
+    chosen = found or (text_encoding(declared, name) if declared is not None else encoding or "utf-8")
     try:
         text = content[len(mark) :].decode(chosen)
-    except LookupError as error:
-        raise DataError(f"{name}: encoding {chosen!r} is not known. Convert the file to UTF-8.") from error
     except UnicodeDecodeError as error:
         raise DataError(
             f"{name}: is not {chosen.upper()} text (byte {error.start + 1}). Convert the file to UTF-8."

@@ -7,20 +7,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 from xml.parsers import expat
 
-from dragoman.data.documents.text_edits import Edit, TextFile, decode_text
+from dragoman.data.documents.text_edits import Edit, TextFile
+from dragoman.data.documents.xml_parser import decode_xml_text, secure_parser, xml_error
 from dragoman.errors import DataError
 
 MAX_DEPTH = 256
 """Elements inside of each other."""
 MAX_ELEMENTS = 2_000_000
 """Elements and texts of a file; a tree of 2 million takes about 1 GB."""
-MAX_ENTITY_LENGTH = 1000
-"""Characters of a declared entity, which may not refer to others."""
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
-_DECLARED = re.compile(rb"""^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 _START_TAG = re.compile(r"""<[^"'>]*(?:"[^"]*"[^"'>]*|'[^']*'[^"'>]*)*>""")
 _ATTRIBUTE = r"""(\s{name}\s*=\s*)("[^"]*"|'[^']*')"""
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -143,17 +140,13 @@ def escape_attribute(text: str) -> str:
 
 def parse_xml(content: bytes, name: str) -> XmlFile:
     """Read an XML file. Raises DataError, with the line, if it is not well-formed or too large or deep."""
-    declared = _DECLARED.match(content[:400])
-    encoding = declared[1].decode().lower() if declared else None
-    if encoding is not None and encoding.startswith("utf-16"):
-        encoding = None  # the byte order mark says which
-    return parse_xml_text(decode_text(content, name, encoding=encoding), name)
+    return parse_xml_text(decode_xml_text(content, name), name)
 
 
 def parse_xml_text(file: TextFile, name: str) -> XmlFile:
     """Read the characters of an XML file as `parse_xml` does."""
     builder = _Builder(file.text, name)
-    parser = secure_parser(name)
+    parser = secure_parser(name, text=file.text)
     builder.follow(parser)
     try:
         parser.Parse(file.text.encode(), True)
@@ -161,28 +154,6 @@ def parse_xml_text(file: TextFile, name: str) -> XmlFile:
         raise xml_error(name, error) from error
     assert builder.root is not None
     return XmlFile(file, builder.root)
-
-
-def secure_parser(name: str) -> expat.XMLParserType:
-    """Return a parser of UTF-8 that reads no other file and refuses entities that a hostile file declares."""
-    parser = expat.ParserCreate("utf-8", namespace_separator=" ")
-    parser.EntityDeclHandler = partial(_check_entity, name)
-    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-    return parser
-
-
-def xml_error(name: str, error: Exception) -> DataError:
-    """Return the error for a file that is not well-formed."""
-    problem = str(error) if isinstance(error, expat.ExpatError) else "characters that are no text"
-    return DataError(f"{name}: is not well-formed XML ({problem}). Check it with xmllint --noout, or copy it again.")
-
-
-def _check_entity(name: str, entity: str, is_parameter: bool, value: str | None, *_: Any) -> None:
-    if is_parameter or value is None or len(value) > MAX_ENTITY_LENGTH or "&" in value or "%" in value:
-        raise DataError(
-            f"{name}: declares the entity {entity[:40]!r}, which is in another file, longer than {MAX_ENTITY_LENGTH} "
-            "characters or refers to others. Replace the entity by its text."
-        )
 
 
 class _Builder:
@@ -195,11 +166,12 @@ class _Builder:
         self.count = 0
         self.in_cdata = False
         self._bytes = self._characters = 0
+        self._names: dict[str, tuple[str, str]] = {}
+        """Namespace and name of each element, which all elements of that name share."""
         self._is_ascii = text.isascii()
 
     def follow(self, parser: expat.XMLParserType) -> None:
         self.parser = parser
-        parser.buffer_text = True
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.characters
@@ -226,7 +198,10 @@ class _Builder:
         place = self.place()
         tag = _START_TAG.match(self.text, place)
         assert tag is not None
-        namespace, _, local = name.rpartition(" ")
+        if name not in self._names:
+            namespace, _, local = name.rpartition(" ")
+            self._names[name] = namespace, local
+        namespace, local = self._names[name]
         element = XmlElement(local, namespace, attributes, self.parser.CurrentLineNumber, place, tag.end())
         if self.stack:
             self.stack[-1].children.append(element)

@@ -14,7 +14,8 @@ from xml.parsers import expat
 
 from dragoman.data.documents.bilingual.multilingual_xml import same_language
 from dragoman.data.documents.bilingual.po import MessageReader, PoMessage
-from dragoman.data.documents.xml_tree import MAX_DEPTH, secure_parser, xml_error
+from dragoman.data.documents.xml_parser import secure_parser, xml_error
+from dragoman.data.documents.xml_tree import MAX_DEPTH
 from dragoman.data.readers.line_reader import ReadWarnings, open_binary, read_error, read_stream_lines
 from dragoman.data.readers.pair_corpus import Files, PairCorpus, PairRow
 from dragoman.errors import DataError, describe_unreadable
@@ -172,7 +173,6 @@ class _Units:
         """Characters of the text that is open."""
         self.length = 0
         self.parser = secure_parser(name)
-        self.parser.buffer_text = True
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.characters

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, final
 from xml.parsers import expat
 
+from dragoman.data.documents.xml_parser import decode_xml_text, secure_parser
 from dragoman.data.terminology.glossary import Glossary, Term, split_forms
 from dragoman.errors import DataError, shorten_text
 from dragoman.number_words import counted
@@ -29,8 +30,12 @@ class _Found:
     """Term of a language."""
 
     language: str
-    text: str = ""
+    texts: list[str] = field(default_factory=list)
     status: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
 
     @property
     def is_deprecated(self) -> bool:
@@ -81,22 +86,18 @@ class _Reader:
         self._language = ""
         self._capture: str | None = None
         """What the text of the present element is: `text` of a term, or its `status`."""
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.buffer_text = True
+        self._parser = secure_parser(name)
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text
-        self._parser.EntityDeclHandler = self._refuse_entity
 
     def read(self, content: bytes) -> list[_Entry]:
         """Return the entries. Raises DataError on anything else than TBX."""
         try:
-            self._parser.Parse(content, True)
+            self._parser.Parse(decode_xml_text(content, self._name).text.encode(), True)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
             raise DataError(f"{self._name}, line {error.lineno}: is no valid XML: {reason}. Fix the file.") from error
-        except (LookupError, ValueError) as error:  # of an unknown encoding
-            raise DataError(f"{self._name}: is no valid XML: {shorten_text(str(error))}. Fix the file.") from error
         return self._entries
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -134,12 +135,9 @@ class _Reader:
     def _text(self, text: str) -> None:
         match self._capture:
             case "text":
-                self._entries[-1].terms[-1].text += text
+                self._entries[-1].terms[-1].texts.append(text)
             case "status":
                 self._entries[-1].terms[-1].status += text
-
-    def _refuse_entity(self, *_: object) -> None:
-        raise DataError(f"{self._where()}: defines an entity, and entities are not read. Remove it.")
 
     def _where(self) -> str:
         return f"{self._name}, line {self._parser.CurrentLineNumber}"

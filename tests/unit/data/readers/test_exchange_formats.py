@@ -115,7 +115,7 @@ def test_a_large_memory_is_a_stream(tmp_path: Path) -> None:
         (
             "a.tmx",
             TMX.replace('"tmx14.dtd"', '"tmx14.dtd" [<!ENTITY % a SYSTEM "/etc/passwd">]'),
-            "declares the entity",
+            "declares entities",
         ),
         ("a.xlf", "<xliff>" + "<file>" * 300, "more than 256 elements"),
         ("a.po", PO + 'msgid "x"\n', "msgstr is missing"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, final
 from xml.parsers import expat
 
+from dragoman.data.documents.xml_parser import secure_parser
 from dragoman.errors import DataError
 
 MAX_DEPTH: Final = 256
@@ -40,16 +41,17 @@ class XmlToken:
 
 def decode_xml(content: bytes, name: str) -> str:
     """Return the text of an XML file in UTF-8. Raises DataError unless it is well-formed and without hazards."""
-    check_xml(content, name)
     try:
-        return content.decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: not UTF-8 (byte {error.start}). Save the document again.") from error
+    check_xml(content, name)
+    return text
 
 
 def check_xml(content: bytes, name: str) -> None:
-    """Raise DataError if XML is not well-formed, declares entities, or is nested deeper than `MAX_DEPTH`."""
-    parser = expat.ParserCreate()
+    """Raise DataError if XML in UTF-8 is not well-formed, declares entities, or is nested deeper than `MAX_DEPTH`."""
+    parser = secure_parser(name, namespaces=False)
     depth = 0
 
     def start(*_: object) -> None:
@@ -62,11 +64,7 @@ def check_xml(content: bytes, name: str) -> None:
         nonlocal depth
         depth -= 1
 
-    def refuse(*_: object) -> None:
-        raise DataError(f"{name}: declares entities, which a document may not do. Save it again without them.")
-
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.EntityDeclHandler = refuse
     try:
         parser.Parse(content, True)
     except (expat.ExpatError, ValueError) as error:

@@ -5,10 +5,10 @@ Comments, obsolete entries, references and the line breaks of other entries keep
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dragoman.data.documents.bilingual.gettext_plurals import GERMANIC, PluralForms, language_plurals, parse_plurals
-from dragoman.data.documents.document import Unit, UnitTranslation
+from dragoman.data.documents.document import State, Unit, UnitTranslation
 from dragoman.data.documents.text_edits import (
     Edit,
     EditedDocument,
@@ -81,7 +81,7 @@ def open_po(content: bytes, name: str, *, target_language: str | None = None) ->
     """
     found = _CHARSET.search(content[:20_000])
     charset = found[1].decode() if found else "utf-8"
-    file = decode_text(content, name, encoding="utf-8" if charset == "CHARSET" else charset)
+    file = decode_text(content, name, declared="utf-8" if charset == "CHARSET" else charset)
     messages = list(_parse(file.text, name))
     header = next((one for one in messages if not one.value("msgid") and "msgctxt" not in one.fields), None)
     fields = _header_fields(header)
@@ -256,7 +256,9 @@ def _entry(message: PoMessage, plurals: PluralForms, style: _Style) -> Entry:
     """Return an entry with one unit, or one for each plural form."""
     is_plural = "msgid_plural" in message.fields
     count = plurals.count if is_plural else 1
-    units = tuple(_unit(message, number, plurals) for number in range(count))
+    like = _unit(message)
+    plural = message.value("msgid_plural") if is_plural else None
+    units = tuple(_form(like, plural, number, message.forms().get(number), plurals) for number in range(count))
 
     def write(translations: Sequence[UnitTranslation | None]) -> Iterator[Edit]:
         forms = message.forms()
@@ -275,26 +277,29 @@ def _entry(message: PoMessage, plurals: PluralForms, style: _Style) -> Entry:
     return Entry(units, write)
 
 
-def _unit(message: PoMessage, number: int, plurals: PluralForms) -> Unit:
-    source, plural = message.value("msgid"), None
-    if "msgid_plural" in message.fields:
-        plural = str(number)
-        takes_number = "%" in message.value("msgid_plural") and "%" not in source
-        if number != plurals.singular or (takes_number and not plurals.only_one):
-            source = message.value("msgid_plural")
-    form = message.forms().get(number)
+def _form(like: Unit, plural: str | None, number: int, form: _Field | None, plurals: PluralForms) -> Unit:
+    """Return the unit of a translation: of the plural form with a number, if the message has a `plural`."""
     target = form.text if form is not None else ""
-    translated = bool(target)
+    state: State = "untranslated" if not target else like.state
+    if plural is None:
+        return replace(like, target=target, state=state)
+    takes_number = "%" in plural and "%" not in like.source
+    is_plural = number != plurals.singular or (takes_number and not plurals.only_one)
+    source = plural if is_plural else like.source
+    return replace(like, source=source, target=target, state=state, plural=str(number))
+
+
+def _unit(message: PoMessage) -> Unit:
+    """Return what all plural forms of a message share, and the state of those that have a translation."""
+    source, context, flags = message.value("msgid"), message.value("msgctxt"), message.flags
     return Unit(
         source=source,
-        target=target,
-        state="untranslated" if not translated else "needs_review" if "fuzzy" in message.flags else "translated",
-        key=message.value("msgctxt") or message.value("msgid"),
-        context=message.value("msgctxt"),
+        state="needs_review" if "fuzzy" in flags else "translated",
+        key=context or source,
+        context=context,
         notes="\n".join(text[2:].strip() for _, _, text in message.comments if text[:2] in ("#.", "# ")),
-        plural=plural,
         line=message.line,
-        numbering=bool(message.flags & _NUMBERING),
+        numbering=bool(flags & _NUMBERING),
     )
 
 

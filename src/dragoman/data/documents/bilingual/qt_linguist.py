@@ -1,6 +1,7 @@
 """TS files of Qt Linguist: source and translation of each message, with plural forms."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from dragoman.data.documents.bilingual.gettext_plurals import language_plurals, parse_plurals
 from dragoman.data.documents.document import State, Unit, UnitTranslation
@@ -19,15 +20,15 @@ def open_ts(content: bytes, name: str, *, target_language: str | None = None) ->
         if target_language is not None and "language" not in xml.root.attributes:
             yield from xml.set_attributes(xml.root, {"language": target_language.replace("-", "_")})
 
-    found = [
-        _entry(xml, one, context, forms)
-        for context in xml.root.elements("context")
-        for one in context.elements("message")
-    ]
+    found: list[Entry | None] = []
+    for context in xml.root.elements("context"):
+        name = context.first("name")
+        text = name.text if name is not None else ""
+        found += [_entry(xml, one, text, forms) for one in context.elements("message")]
     return EditedDocument("ts", xml.file, [entry for entry in found if entry is not None], finish)
 
 
-def _entry(xml: XmlFile, message: XmlElement, context: XmlElement, forms: int) -> Entry | None:
+def _entry(xml: XmlFile, message: XmlElement, context: str, forms: int) -> Entry | None:
     source, translation = message.first("source"), message.first("translation")
     if source is None or translation is None or not source.text.strip() or source.first("byte") is not None:
         return None
@@ -38,8 +39,9 @@ def _entry(xml: XmlFile, message: XmlElement, context: XmlElement, forms: int) -
     old = list(translation.elements("numerusform")) if is_plural else [translation]
     texts = [one.text for one in old]
     texts += [""] * (forms - len(texts)) if is_plural else []
+    like = _unit(source, context, message)
     units = tuple(
-        _unit(source, text, context, message, str(number) if is_plural else None, kind)
+        replace(like, target=text, state=_state(text, kind), plural=str(number) if is_plural else None)
         for number, text in enumerate(texts)
     )
 
@@ -58,19 +60,13 @@ def _entry(xml: XmlFile, message: XmlElement, context: XmlElement, forms: int) -
     return Entry(units, write)
 
 
-def _unit(
-    source: XmlElement, text: str, context: XmlElement, message: XmlElement, plural: str | None, kind: str | None
-) -> Unit:
-    state: State = "untranslated" if not text else "needs_review" if kind == "unfinished" else "translated"
-    name = context.first("name")
+def _state(text: str, kind: str | None) -> State:
+    return "untranslated" if not text else "needs_review" if kind == "unfinished" else "translated"
+
+
+def _unit(source: XmlElement, context: str, message: XmlElement) -> Unit:
+    """Return what all plural forms of a message have in common."""
+    text = source.text
     notes = [one.text for one in message.elements("comment", "extracomment", "translatorcomment")]
-    return Unit(
-        source=source.text,
-        target=text,
-        state=state,
-        key=message.attributes.get("id", source.text),
-        context=name.text if name is not None else "",
-        notes="\n".join(notes),
-        plural=plural,
-        line=message.line,
-    )
+    key = message.attributes.get("id", text)
+    return Unit(source=text, key=key, context=context, notes="\n".join(notes), line=message.line)

@@ -3,6 +3,7 @@
 Source: https://developer.apple.com/documentation/xcode/localizing-and-varying-text-with-a-string-catalog
 """
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from dragoman.data.documents.document import State, Unit, UnitTranslation
+from dragoman.data.documents.document import State, Unit, UnitTranslation, join_key
 from dragoman.data.documents.plural_categories import PLURAL_CATEGORIES, missing_categories, plural_categories
 from dragoman.data.documents.string_tables.json_strings import JsonString, JsonTable, parse_json
 from dragoman.data.documents.text_edits import (
@@ -22,9 +23,11 @@ from dragoman.data.documents.text_edits import (
     decode_text,
     line_end,
 )
-from dragoman.errors import DataError
+from dragoman.errors import DataError, shorten
 
 _SPACE = re.compile(r"\s*\Z")
+MAX_TEXTS: Final = 300
+"""Variations of a string in two languages, which are compared with each other."""
 _INDENT = 2
 """Spaces by which Xcode indents."""
 Path = tuple[str, ...]
@@ -90,6 +93,11 @@ class _String:
         source, target = languages.get(self.source_language), languages.get(self.target_language)
         sources = _leaves(source) or {("stringUnit",): _leaf(self.key)}
         targets = _leaves(target)
+        count = len(sources) + len(targets)
+        if count > MAX_TEXTS:
+            raise DataError(
+                f"{shorten(self.key)}: has {count:,} variations; a string has {MAX_TEXTS} at most. Check the file."
+            )
         paths = _paths(sources, targets, self.target_language)
         units = tuple(self._unit(path, sources, targets, str(self.value.get("comment") or "")) for path in paths)
         if not all(unit.source.strip() for unit in units):
@@ -119,7 +127,7 @@ class _String:
             source=source,
             target=text,
             state=state if text else "untranslated",
-            key=".".join([self.key, *(one for one in path if one not in _STRUCTURE)]),
+            key=functools.reduce(join_key, (one for one in path if one not in _STRUCTURE), self.key),
             notes=notes,
             plural=case[-1] if case else None,
             line=self.line,

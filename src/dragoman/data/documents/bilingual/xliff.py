@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dragoman.data.documents.document import Origin, State, Unit, UnitTranslation
+from dragoman.data.documents.document import Origin, State, Unit, UnitTranslation, join_key
 from dragoman.data.documents.inline_codes import InlineCodes, InlineNames
 from dragoman.data.documents.text_edits import Edit, EditedDocument, Entry, single
 from dragoman.data.documents.xml_tree import XmlElement, XmlFile, escape, parse_xml
@@ -127,7 +127,7 @@ def _segmented_entry(xml: XmlFile, place: _Place, segments: dict[str, XmlElement
             markup="xml",
             target=target,
             state=state if target.strip() else "untranslated",
-            key=f"{place.owner.attributes.get('id', '')}.{number}",
+            key=join_key(place.owner.attributes.get("id", ""), number),
             line=segments[number].line,
         )
         for number, (source, target) in texts.items()

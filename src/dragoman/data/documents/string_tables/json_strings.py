@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]  # reads a string and returns its end
 from typing import Any
 
-from dragoman.data.documents.document import Unit
+from dragoman.data.documents.document import MAX_KEY, Unit, join_key
 from dragoman.data.documents.plural_categories import PLURAL_CATEGORIES, is_plural_group, missing_categories
 from dragoman.data.documents.text_edits import EditedDocument, Entry, LineNumbers, added, decode_text, replaced
 from dragoman.errors import DataError, shorten
@@ -90,7 +90,7 @@ def _units(table: JsonTable, path: str, lines: LineNumbers, language: str | None
         yield from _unit(path, table, "message", lines, notes.value if isinstance(notes, JsonString) else "", ())
         return
     for key, member in table.members.items():
-        inner = f"{path}.{key}" if path else key
+        inner = join_key(path, key) if path else key
         if key.startswith(("@", "$")):
             continue
         if isinstance(member, JsonTable):
@@ -118,8 +118,9 @@ def _unit(
 ) -> Iterator[_Found]:
     place: JsonString = table.members[key]
     if place.value.strip():
-        found = _PLURAL_KEY.fullmatch(path)
-        last = path.rpartition(".")[2]
+        name = path if len(path) <= MAX_KEY else path[-MAX_KEY:]
+        found = _PLURAL_KEY.fullmatch(name)
+        last = name.rpartition(".")[2]
         plural = found[1] if found else last if last in PLURAL_CATEGORIES else None
         plural = "other" if plural == "plural" else plural
         line = lines.at(place.start)

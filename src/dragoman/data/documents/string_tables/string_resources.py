@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dragoman.data.documents.document import Markup, Unit
+from dragoman.data.documents.document import Markup, Unit, join_key
 from dragoman.data.documents.inline_codes import InlineCodes, InlineNames
 from dragoman.data.documents.plural_categories import PLURAL_CATEGORIES, missing_categories
 from dragoman.data.documents.text_edits import EditedDocument, Entry, added, replaced
@@ -60,14 +60,22 @@ def _stringsdict_entries(xml: XmlFile, element: XmlElement, path: str, language:
         if child.name == "key":
             key = child
         elif child.name == "string" and key is not None and key.text in categories and child.text.strip():
-            unit = Unit(source=child.text, key=f"{path}{key.text}", plural=key.text, line=child.line, numbering=True)
+            unit = Unit(
+                source=child.text,
+                key=join_key(path, key.text) if path else key.text,
+                plural=key.text,
+                line=child.line,
+                numbering=True,
+            )
             for missing in missing_categories(categories, language) if key.text == "other" else ():
                 before = f"<key>{missing}</key>{xml.indent(child.start)}<string>"
                 write = _Around(before, escape, f"</string>{xml.indent(key.start)}")
                 yield added(unit, missing, key.start, write)
             yield replaced(unit, child.inner, child.inner_end, escape)
         elif child.name in ("dict", "plist", "array"):
-            yield from _stringsdict_entries(xml, child, f"{path}{key.text}." if key is not None else path, language)
+            name = "" if key is None else key.text
+            inner = path if key is None else join_key(path, name) if path else name
+            yield from _stringsdict_entries(xml, child, inner, language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +123,10 @@ def _resources(element: XmlElement, notes: str, language: str | None) -> Iterato
         missing = tuple(missing_categories(found, language))
         for item, quantity in zip(element.elements("item"), found, strict=True):
             some = missing if quantity == "other" else ()
-            yield _Resource(item, f"{name}.{quantity}", notes, quantity, some)
+            yield _Resource(item, join_key(name, quantity), notes, quantity, some)
     elif element.name == "string-array":
         for number, item in enumerate(element.elements("item")):
-            yield _Resource(item, f"{name}.{number}", notes)
+            yield _Resource(item, join_key(name, str(number)), notes)
 
 
 def _android_entry(xml: XmlFile, resource: _Resource) -> Iterator[Entry]:

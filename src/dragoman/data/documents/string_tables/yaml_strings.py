@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from dragoman.data.documents.document import Unit
+from dragoman.data.documents.document import Unit, join_key
 from dragoman.data.documents.plural_categories import PLURAL_CATEGORIES, is_plural_group, missing_categories
 from dragoman.data.documents.text_edits import (
     Edit,
@@ -89,14 +89,14 @@ class _Reader:
                 keys = [str(key.value) for key, _ in node.value]
                 missing = missing_categories(keys, self.language) if is_plural_group(keys) else ()
                 for key, value in node.value:
-                    inner = f"{path}.{key.value}" if path else str(key.value)
+                    inner = join_key(path, str(key.value)) if path else str(key.value)
                     if key.value == "other" and _is_text(value):
                         for category in missing:
                             yield self._added(node, key, _entry(value, inner, self.file).units[0], category)
                     yield from self.entries(value, inner)
             case yaml.SequenceNode():
                 for number, value in enumerate(node.value):
-                    yield from self.entries(value, f"{path}.{number}")
+                    yield from self.entries(value, join_key(path, str(number)))
             case yaml.ScalarNode() if _is_text(node):
                 yield _entry(node, path, self.file)
 

@@ -1,6 +1,5 @@
 """HTML pages and XHTML files: block elements split the text, inline elements are codes, everything else stays as is."""
 
-import codecs
 import html
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +10,10 @@ from typing import Final, final
 from dragoman.data.documents.document import Unit, UnitTranslation
 from dragoman.data.documents.inline_units import WHITE
 from dragoman.data.documents.span_document import Edit, EditedText, SpanText, SpanUnit, ValueSpan
-from dragoman.data.documents.text_edits import decode_text
+from dragoman.data.documents.text_edits import decode_text, text_encoding
 from dragoman.data.markup import MarkupRules, parse_inline, split_blocks
 from dragoman.data.markup.tags import Tag, read_tags
-from dragoman.errors import DataError, shorten
+from dragoman.errors import DataError
 
 _RULES: Final = MarkupRules("html")
 ATTRIBUTE = re.compile(r"""(?P<name>[^\s=>/"']+)(?:\s*=\s*(?P<value>"[^"]*"|'[^']*'|[^\s>"']+))?""")
@@ -154,13 +153,7 @@ def collapse(raw: str) -> str:
 
 def _encoding(content: bytes, declared: str, name: str) -> str:
     """Return the encoding in which a page is read and written. Raises DataError if that would lose characters."""
-    try:
-        encoding = codecs.lookup(declared).name
-        "".encode(encoding)  # `codecs` knows transformations, too, such as compression
-    except LookupError:
-        raise DataError(f"{name}: its encoding {shorten(declared)} is unknown. Save it as UTF-8.") from None
-    if encoding.startswith("utf-16"):
-        return "utf-8"  # a declaration that can be read as bytes is not in UTF-16
+    encoding = text_encoding(declared, name)
     if encoding in ("iso8859-1", "ascii") and _round_trips(content, "cp1252"):
         return "cp1252"  # as browsers read it (WHATWG Encoding, section 4.2)
     if encoding != "utf-8" and not _round_trips(content, encoding):
