@@ -1,8 +1,10 @@
 """Places of tags in a translation, by the alignment of its words."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import cached_property
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -36,6 +38,8 @@ class Placer:
     ) -> None:
         self._text = text
         self._translation = translation
+        self._begins, self._ends = [begin for begin, _ in source], [end for _, end in source]
+        """Where the atoms of the source begin and end."""
         self._source = source
         self._words = _whole_words(text, source)
         """Words that the atoms of the source are parts of."""
@@ -62,7 +66,8 @@ class Placer:
             if item.number not in spans and (atom := self._claim(item, wide, spans, free)) is not None:
                 spans[item.number] = atom
                 free = _without(free, atom)
-        gaps = [gap for gap in range(low, high + 1) if not any(begin < gap < end for begin, end in spans.values())]
+        inner = {gap for begin, end in spans.values() for gap in range(begin + 1, end)}
+        gaps = [gap for gap in range(low, high + 1) if gap not in inner]
         placed = []
         for item in items:
             if item.number in spans:
@@ -83,11 +88,13 @@ class Placer:
             for place, (begin, end) in enumerate(self._words)
             if begin < item.end and end > item.begin and self._text[begin].isalnum()
         ]
+        weights = self._weights[:, inside].sum(axis=1)
+        if weights.max(initial=0) < _MIN_CLAIM:
+            return None
         owners = {spans[one.number]: one.number for one in siblings if one.number in spans}
         edges = {edge: owner for owner in owners for edge in (owner[0], owner[1] - 1) if owner[1] - owner[0] > 1}
         allowed = [place for low, high in free for place in range(low, high)] + list(edges)
         allowed = [place for place in allowed if self._is_word(place)]
-        weights = self._weights[:, inside].sum(axis=1)
         best = max(allowed, key=lambda place: weights[place], default=-1)
         if best < 0 or weights[best] < max(_MIN_CLAIM, float(self._weights[best].max(initial=0)) / 2):
             return None
@@ -115,14 +122,17 @@ class Placer:
         self, item: Item, belongs: Float[np.ndarray, " targets"], free: Sequence[Span]
     ) -> tuple[float, int, int]:
         best = (0.0, 0, 0)
-        for low, high in free:
-            score, begin = 0.0, low
-            for place in range(low, high):
-                score += float(belongs[place]) - _THRESHOLD
-                if score <= 0:
-                    score, begin = 0.0, place + 1
-                elif score > best[0]:
-                    best = (score, begin, place + 1)
+        end = 0
+        for begin in np.flatnonzero(belongs > _THRESHOLD).tolist():
+            number = _range_of(free, begin)
+            if begin < end or number < 0:
+                continue
+            score, end = float(belongs[begin]) - _THRESHOLD, begin + 1
+            while score > 0:
+                best = max(best, (score, begin, end), key=itemgetter(0))
+                if end == free[number][1]:
+                    break
+                score, end = score + (float(belongs[end]) - _THRESHOLD), end + 1
         return self._trim(item, best)
 
     def _trim(self, item: Item, found: tuple[float, int, int]) -> tuple[float, int, int]:
@@ -148,7 +158,7 @@ class Placer:
     def _with_compounds(self, item: Item, span: Span, free: Sequence[Span]) -> Span:
         """Return a span with all of the compounds at its ends, such as e-mail, unless a tag cuts the compound."""
         begin, end = span
-        low, high = next(one for one in free if one[0] <= begin and end <= one[1])
+        low, high = free[_range_of(free, begin)]
         if not self._text[: item.begin].endswith(_HYPHENS):
             while begin - 2 >= low and self._is_compound(begin - 1):
                 begin -= 2
@@ -173,7 +183,7 @@ class Placer:
 
     def _inside(self, item: Item) -> list[int]:
         """Return the atoms of the source in an element."""
-        return [place for place, (begin, end) in enumerate(self._source) if item.begin <= begin and end <= item.end]
+        return list(range(bisect_left(self._begins, item.begin), bisect_right(self._ends, item.end)))
 
     def _copies(self, text: str, free: Sequence[Span]) -> list[Span]:
         """Return the atoms that the text of an untranslated element is copied to."""
@@ -194,10 +204,10 @@ class Placer:
         """
         if item.is_visible and item.sides[0] == (False, False):  # a line break, or an element of white space
             gaps = [gap for gap in gaps if self._is_between_words(gap)] or gaps
-        before = sum(end <= item.begin for _, end in self._source)
+        before = bisect_right(self._ends, item.begin)
         count = len(self._target)
-        is_before = self._weights[:, :before].sum(axis=1)
-        is_after = self._weights[:, before:].sum(axis=1)
+        is_before = self._sums[:, before]
+        is_after = self._sums[:, -1] - is_before
         order = np.concatenate([[0.0], np.cumsum(is_before - is_after)]) / max(1, count)
         near = np.zeros(count + 1)
         if before > 0:
@@ -207,6 +217,11 @@ class Placer:
         scores = near + order
         return max(gaps, key=lambda gap: (scores[gap], -gap))
 
+    @cached_property
+    def _sums(self) -> Float[np.ndarray, "targets places"]:
+        """Weight of each atom of the translation on all atoms of the source before each place."""
+        return np.pad(self._weights.cumsum(axis=1), ((0, 0), (1, 0)))
+
     def _is_between_words(self, gap: int) -> bool:
         """Return whether white space stands before an atom, or nothing before or after it."""
         return not 0 < gap < len(self._target) or self._target[gap - 1][1] < self._target[gap][0]
@@ -214,12 +229,18 @@ class Placer:
 
 def _without(free: Sequence[Span], span: Span) -> list[Span]:
     """Return the free atoms without a span."""
-    parts = [
-        part
-        for one in free
-        for part in ([(one[0], span[0]), (span[1], one[1])] if one[0] <= span[0] and span[1] <= one[1] else [one])
-    ]
-    return [part for part in parts if part[0] < part[1]]
+    number = _range_of(free, span[0])
+    if number < 0 or span[1] > free[number][1]:
+        return list(free)
+    low, high = free[number]
+    parts = [part for part in ((low, span[0]), (span[1], high)) if part[0] < part[1]]
+    return [*free[:number], *parts, *free[number + 1 :]]
+
+
+def _range_of(free: Sequence[Span], place: int) -> int:
+    """Return the index of the free atoms that have an atom; -1 if it is not free."""
+    number = bisect_right(free, place, key=itemgetter(0)) - 1
+    return number if number >= 0 and place < free[number][1] else -1
 
 
 def _whole_words(text: str, atoms: Sequence[Span]) -> list[Span]:

@@ -63,7 +63,9 @@ def _unreadable_parts(text: str, start: int, end: int, source: LanguageTokenizer
     """Yield what has to be kept of a word: the word without marks at its ends, or the symbols that are unknown."""
     word = text[start:end]
     kinds = [_kind(one) for one in word]
-    unknown = [UNK in ids for ids in source.encode_batch(list(word))]
+    letters = sorted(set(word))  # a long word has few different ones
+    unread = {one for one, ids in zip(letters, source.encode_batch(letters), strict=True) if UNK in ids}
+    unknown = [one in unread for one in word]
     if all(kind == "mark" for kind in kinds):
         yield start, end
         return
