@@ -22,8 +22,8 @@ def open_ts(content: bytes, name: str, *, target_language: str | None = None) ->
 
     found: list[Entry | None] = []
     for context in xml.root.elements("context"):
-        name = context.first("name")
-        text = name.text if name is not None else ""
+        title = context.first("name")
+        text = title.text if title is not None else ""
         found += [_entry(xml, one, text, forms) for one in context.elements("message")]
     return EditedDocument("ts", xml.file, [entry for entry in found if entry is not None], finish)
 
