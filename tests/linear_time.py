@@ -44,7 +44,7 @@ from dragoman.data.placeholders.stand_ins import (
 from dragoman.data.readers.parallel import Example
 from dragoman.data.terminology.glossary import Glossary
 from dragoman.data.terminology.glossary_files import parse_glossary
-from dragoman.data.terminology.matching import split_parts, split_units
+from dragoman.data.terminology.word_units import find_literals, split_units
 from dragoman.data.terminology.words import split_words
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
 from dragoman.data.tokenizers.label_text import read_label
@@ -680,7 +680,7 @@ SCANNERS: Final = (
     Scanner("split_sentences", _split_sentences, _TEXT),
     Scanner("split_long_text", lambda text: split_long_text(text, lambda part: len(part) < 500), _TEXT),
     Scanner("split_units", split_units, _TEXT),
-    Scanner("split_parts", split_parts, _TEXT),
+    Scanner("find_literals", find_literals, _PLACES),
     Scanner("split_words", split_words, _TEXT),
     Scanner("words", words, (*_TEXT, "<", ">")),
     Scanner("glossary", Glossary.from_pairs([("a b", "c"), ("a a a a", "d"), ("a-", "e"), (". . .", "f")]).find, _TEXT),
