@@ -94,6 +94,7 @@ EXPRESSIONS: dict[str, tuple[str, ...] | str] = {
     "data/terminology/target_forms.py": SHORT,
     "data/terminology/word_units.py": ("split_units", "find_literals"),
     "data/terminology/words.py": ("split_words",),
+    "data/tokenizers/label_text.py": SINGLE,
     "data/tokenizers/normalization.py": SINGLE,
     "data/tokenizers/offsets.py": SINGLE,
     "data/tokenizers/tokenizers_library.py": SINGLE,
