@@ -27,6 +27,8 @@ NATIVE := $(shell find native -name '*.cpp' -o -name '*.hpp' -o -path '*/dragoma
 EXTRAS := dev
 COMMA := ,
 DEV := $(VENV)/$(subst $(COMMA),-,$(EXTRAS)).stamp
+# What `make check` needs is part of what tests need, and is installed alone where nothing else is.
+CHECK := $(firstword $(wildcard $(DEV)) $(VENV)/check.stamp)
 
 .DEFAULT_GOAL := help
 .PHONY: demo test test-all check audit sanitize bench docs clean help
@@ -43,7 +45,7 @@ test-all: $(DEV) $(VENV)/cpu_library.stamp ## run all tests: also trainings, pro
 	@$(COMPILE)
 	$(PYTEST) $(TESTS)
 
-check: $(DEV) ## run the linter, the formatter, the type checker, the import contract and the documentation check
+check: $(CHECK) ## run the linter, the formatter, the type checker, the import contract and the documentation check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -84,6 +86,11 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing into $(VENV). The first installation takes a few minutes."
 	@$(INSTALL) -e '.[$(EXTRAS)]'
+	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/check.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing into $(VENV). The first installation takes a few minutes."
+	@$(INSTALL) -e '.[check]'
 	@touch $@ $(VENV)/demo.stamp
 
 $(VENV)/cpu_library.stamp: $(NATIVE) constraints.txt | $(BIN)/python

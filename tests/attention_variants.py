@@ -43,6 +43,8 @@ SCORES: dict[str, BaseModel] = {
     "additive": AdditiveConfig(hidden_size=5),
     "cosine": CosineConfig(scale=2.0),
 }
+OF_ONE_SIZE = ("dot", "scaled_dot", "cosine")
+"""Scores of queries and keys of one size."""
 POSITIONS: dict[str, list[PositionsConfig]] = {
     "sinusoidal": [
         SinusoidalConfig(),

@@ -7,11 +7,10 @@ from pydantic import BaseModel
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig, RecurrentDropoutConfig
 from dragoman.models.recurrent.encoder_decoder import RecurrentEncoderDecoder
 from dragoman.models.recurrent.factory import build_recurrent_model
-from tests.attention_variants import SCORES
+from tests.attention_variants import OF_ONE_SIZE, SCORES
 
 NO_DROPOUT = RecurrentDropoutConfig(embedding=0.0, layers=0.0, output=0.0)
 ATTENTIONS: dict[str, BaseModel] = {"none": NoAttentionConfig(), **SCORES}
-OF_ONE_SIZE = ("dot", "scaled_dot", "cosine")
 
 
 def random_recurrent(

@@ -15,7 +15,7 @@ has its own parameters.
 """
 
 import math
-from typing import Annotated, Literal, Protocol, assert_never, final, runtime_checkable
+from typing import Annotated, Final, Literal, Protocol, assert_never, final, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -78,6 +78,10 @@ ScoreConfig = Annotated[
     DotConfig | ScaledDotConfig | MultiplicativeConfig | ReducedRankConfig | AdditiveConfig | CosineConfig,
     Field(discriminator="kind"),
 ]
+
+
+SAME_SIZE_SCORES: Final = (DotConfig, ScaledDotConfig, CosineConfig)
+"""Scores that need queries and keys of one size."""
 
 
 @runtime_checkable
@@ -246,7 +250,7 @@ class AdditiveScore(nn.Module):
 
 def build_score(config: ScoreConfig, *, query_size: int, key_size: int, heads: int, key_heads: int) -> Score:
     """Build a score with new parameters. Raises ConfigError if it requires equal sizes of queries and keys."""
-    if isinstance(config, DotConfig | ScaledDotConfig | CosineConfig) and query_size != key_size:
+    if isinstance(config, SAME_SIZE_SCORES) and query_size != key_size:
         raise ConfigError(
             f"the score {config.kind} needs queries and keys of one size, but they have {query_size} and {key_size}; "
             "choose multiplicative, reduced_rank or additive, or make the sizes equal"

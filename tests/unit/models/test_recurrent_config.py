@@ -7,6 +7,7 @@ from dragoman.config_keys import kinds_of
 from dragoman.errors import ConfigError
 from dragoman.models.recurrent.config import NoAttentionConfig, RecurrentConfig
 from dragoman.nn.attention_score_functions import AdditiveConfig, CosineConfig
+from tests.attention_variants import SCORES
 
 NONE = {"kind": "none"}
 
@@ -18,15 +19,7 @@ def refusal(**tree):
 
 
 def test_every_score_and_none_parse():
-    assert kinds_of(RecurrentConfig.model_fields["attention"].annotation) == [
-        "none",
-        "dot",
-        "scaled_dot",
-        "multiplicative",
-        "reduced_rank",
-        "additive",
-        "cosine",
-    ]
+    assert kinds_of(RecurrentConfig.model_fields["attention"].annotation) == ["none", *SCORES]
 
 
 def test_attention_parses_by_kind():

@@ -10,10 +10,9 @@ from torch import Tensor
 from dragoman.errors import ConfigError
 from dragoman.nn.attention_functions import VisibleKeys, map_query_chunks, reference_attention
 from dragoman.nn.attention_score_functions import Score, build_score
-from tests.attention_variants import SCORES
+from tests.attention_variants import OF_ONE_SIZE, SCORES
 
 HEADS, KEY_HEADS, SIZE, KEY_SIZE = 6, 2, 5, 7
-OF_ONE_SIZE = ("dot", "scaled_dot", "cosine")
 
 
 def built(name: str, *, key_size: int = SIZE) -> Score:

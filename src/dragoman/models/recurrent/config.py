@@ -6,7 +6,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from dragoman.config import Config
 from dragoman.models.config import MAX_LAYERS, Probability
-from dragoman.nn.attention_score_functions import AdditiveConfig, CosineConfig, DotConfig, ScaledDotConfig, ScoreConfig
+from dragoman.nn.attention_score_functions import SAME_SIZE_SCORES, AdditiveConfig, ScoreConfig
 from dragoman.nn.recurrent.cells import CellName
 from dragoman.nn.recurrent.decoder import BridgeName
 
@@ -89,7 +89,7 @@ class RecurrentConfig(Config):
                 f"model.embedding_size = {self.resolved_embedding_size} and model.d_model = {self.d_model}; leave "
                 "embedding_size out, or choose model.tie_embeddings=none"
             )
-        one_size = isinstance(self.attention, DotConfig | ScaledDotConfig | CosineConfig)
+        one_size = isinstance(self.attention, SAME_SIZE_SCORES)
         if one_size and self.resolved_encoder_size != self.d_model:
             raise ValueError(
                 f"model.attention.kind = {self.attention.kind} compares states of one size, but model.encoder_size = "
