@@ -16,8 +16,8 @@ from dragoman.data.placeholders.rules import Accelerator
 
 MAX_LENGTH: Final = 80
 """Characters of the longest text with an accelerator; longer ones are prose."""
-MIN_TEXTS: Final = 2
-"""Texts with an accelerator at the beginning of a word, from which all texts of a file are read so."""
+MIN_TEXTS: Final[dict[Accelerator, int]] = {"_": 2, "&": 1}
+"""Texts with a mark at the beginning of a word, from which all texts of a file are read so: `_name` may be a name."""
 _IDEOGRAPHIC: Final = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR")
 """Beginnings of names of characters in scripts whose letters are on no key, or are no letters."""
 _END: Final = re.compile(r"[\s.…:：。?!]*+")
@@ -68,7 +68,7 @@ def recognize_accelerator(texts: Iterable[str]) -> Accelerator | None:
             if found is not None and re.search(rf"(?<!\S){mark}[^\W\d_]", text) and "__" not in text:
                 counts[mark] += 1
     best = max(counts, key=lambda mark: counts[mark])
-    return best if counts[best] >= MIN_TEXTS else None
+    return best if counts[best] >= MIN_TEXTS[best] else None
 
 
 def _find_letter(text: str, letter: str) -> int | None:

@@ -54,3 +54,10 @@ def test_accelerator_is_put_before_a_letter(text: str, translation: str, marked:
 )
 def test_mark_of_a_file_is_that_of_several_texts(texts: list[str], mark: Accelerator | None) -> None:
     assert recognize_accelerator(texts) == mark
+
+
+@pytest.mark.parametrize(
+    ("texts", "mark"), [(["Save &As...", "Two dogs"], "&"), (["_name"], None), (["salt & pepper", "R&D", "&lt;"], None)]
+)
+def test_one_ampersand_before_a_word_marks_a_file(texts: list[str], mark: Accelerator | None) -> None:
+    assert recognize_accelerator(texts) == mark
