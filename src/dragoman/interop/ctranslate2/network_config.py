@@ -27,6 +27,8 @@ REVISIONS: Final = {"TransformerBase": range(2, 8), "TransformerBig": range(2, 8
 REVISIONS[DECODER_ONLY] = range(1, 9)
 COMPUTED: Final = SinusoidalConfig(order="halves", inclusive=True, offset=1)
 """Positions of a model without a table of positions."""
+_ATTRIBUTES: Final = {"norm_position": "pre_norm", "scale_embedding": "scale_embeddings"}
+"""Names of settings there that are not ours."""
 _TABLE_TOLERANCE = 2e-3
 """Difference of a table of sinusoids in float32 to the exact values at position 5,000; float16 rounds by 5e-4."""
 _COMPARED = 1024
@@ -65,8 +67,10 @@ def read_network(
     options = stacks["decoder"]
     for key, value in stacks.get("encoder", options).items():
         if value != options[key]:
+            name = _ATTRIBUTES.get(key, key)
             raise DataError(
-                f"{where}: encoder and decoder differ in {key} ({value} and {options[key]}), which dragoman has once"
+                f"{where}: encoder/{name} and decoder/{name} differ ({value} and {options[key]}), and dragoman has one "
+                f"{key} for both. Import another model."
             )
     if epsilon is not None:
         options["norm_epsilon"] = epsilon
