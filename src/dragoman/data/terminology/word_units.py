@@ -30,7 +30,7 @@ _WORD_CHARACTER: Final = re.compile(_LETTER)
 _NO_LITERALS: Final = frozenset[PlaceholderKind]({"key", "emoji", "unreadable"})
 """Placeholders that may be terms, or parts of terms: `Ctrl` is `Strg` in German."""
 _IDENTIFIER: Final = re.compile(
-    r"(?<![\w.@/-])[a-z_][\w-]*+(?:\.[a-z_][\w-]*+)++(?:/[\w./~%+-]*+)?+"  # `user.file`, `example.com/file`
+    r"(?<![\w.@/-])[a-z_][\w-]++(?:\.[a-z_][\w-]++)++(?:/[\w./~%+-]*+)?+"  # `example.com/file`, and not `a.m.`
     r"|(?<![\w.])[A-Za-z_]\w++(?:\.[A-Za-z_]\w++){2,}+"  # `System.IO.File`
     r"|(?<!\w)\w++(?:(?:::|->)\w++)++"
     r"|(?<![\w&])#[A-Za-z]\w*+"
