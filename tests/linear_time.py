@@ -44,6 +44,7 @@ from dragoman.data.placeholders.stand_ins import (
 from dragoman.data.readers.parallel import Example
 from dragoman.data.terminology.glossary import Glossary
 from dragoman.data.terminology.glossary_files import parse_glossary
+from dragoman.data.terminology.target_forms import find_phrases
 from dragoman.data.terminology.word_units import find_literals, split_units
 from dragoman.data.terminology.words import split_words
 from dragoman.data.tokenizers import CharacterConfig, Tokenizer
@@ -681,6 +682,7 @@ SCANNERS: Final = (
     Scanner("split_long_text", lambda text: split_long_text(text, lambda part: len(part) < 500), _TEXT),
     Scanner("split_units", split_units, _TEXT),
     Scanner("find_literals", find_literals, _PLACES),
+    Scanner("find_phrases", lambda text: find_phrases(text, ["a b", "b"], whole_words=False), _TEXT),
     Scanner("split_words", split_words, _TEXT),
     Scanner("words", words, (*_TEXT, "<", ">")),
     Scanner("glossary", Glossary.from_pairs([("a b", "c"), ("a a a a", "d"), ("a-", "e"), (". . .", "f")]).find, _TEXT),

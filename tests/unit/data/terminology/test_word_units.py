@@ -46,7 +46,9 @@ def test_terms_do_not_match_inside_of_literals(literal: str) -> None:
     assert [match.text for match in Glossary.from_pairs({literal: "x"}).find(f"the {literal} of")] == [literal]
 
 
-@pytest.mark.parametrize("text", ["a file. The user", "10 a.m. or e.g. now", "file/user", "a file, 3.5 users: and/or", "file (user)"])
+@pytest.mark.parametrize(
+    "text", ["a file. The user", "10 a.m. or e.g. now", "file/user", "a file, 3.5 users: and/or", "file (user)"]
+)
 def test_prose_has_no_literals(text: str) -> None:
     assert find_literals(text) == []
 
