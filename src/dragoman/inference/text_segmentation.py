@@ -321,8 +321,8 @@ def check_line_length(limit: int, length: int, line: int) -> None:
 
 
 def whole_text(text: str) -> Layout:
-    """Keep the text as one sentence."""
-    return Layout((text,), ("", ""))
+    """Keep the text as one sentence, or none if it has nothing but white space, which no model translates."""
+    return Layout((text,), ("", "")) if text.strip() else Layout((), (text,))
 
 
 def build_splitter(

@@ -284,11 +284,13 @@ def _describe_stack(config: TransformerConfig) -> str:
 
 
 def write_environment(folder: RunFolder, data: TaskData, *, seed: int, device: torch.device, num_workers: int) -> None:
-    """Write the environment the run started in; resuming elsewhere does not change it."""
-    if not folder.environment.exists():
-        facts = collect_environment(
-            device=device, num_workers=num_workers, seed=seed, tokenizer=data.tokenizer, corpora=data.fingerprints
-        )
+    """Write the environment the run started in; a training that is resumed replaces device, threads and workers."""
+    before = folder.read_environment()
+    facts = before or collect_environment(
+        device=device, num_workers=num_workers, seed=seed, tokenizer=data.tokenizer, corpora=data.fingerprints
+    )
+    facts = facts | _device_facts(device, num_workers)
+    if facts != before:
         write_atomically(folder.environment, to_checked_json(facts))
 
 

@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, final
 
@@ -17,7 +18,7 @@ from dragoman.training.config import TrainingConfig
 from dragoman.training.distributed import WorkerGroup, all_cores
 from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
 from dragoman.training.optimizers import build_optimizer
-from dragoman.training.precision import output_matmul_dtype
+from dragoman.training.precision import bfloat16_linear_layers, output_matmul_dtype
 from dragoman.training.step import B, LossFunction, compile_model
 from dragoman.training.trainer import InterruptionError, TrainingState, Validator
 
@@ -50,7 +51,7 @@ def prepare_state(
     sharded = config.sharding == "full" and workers.world_size > 1
     model = copy.deepcopy(setup.model) if sharded and workers.is_main else setup.model
     if config.gradient_checkpointing:
-        enable_gradient_checkpointing(model)
+        enable_gradient_checkpointing(model, partial(bfloat16_linear_layers, config.precision, device))
     if sharded:
         shard_model(model, workers, device=device)
     if config.compile:

@@ -9,6 +9,7 @@ The parts of PyTorch for this take a second to import, so they are imported only
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,13 +59,16 @@ def shard_model(model: nn.Module, workers: WorkerGroup, *, device: torch.device)
             register_fsdp_forward_method(model, name)
 
 
-def enable_gradient_checkpointing(model: nn.Module) -> None:
+def enable_gradient_checkpointing(
+    model: nn.Module, recomputation: Callable[[], AbstractContextManager[object]] = nullcontext
+) -> None:
     """Store only the inputs of every block and recompute the rest in the backward pass.
 
+    `recomputation` builds a context as that of the forward pass: the backward pass leaves modes of PyTorch's functions.
     Raises ConfigError on a model without Transformer blocks.
     """
     for block in _blocks(model, setting="training.gradient_checkpointing = true"):
-        block.forward = partial(_checkpointed, block, block.forward)  # type: ignore[method-assign]
+        block.forward = partial(_checkpointed, block, block.forward, recomputation)  # type: ignore[method-assign]
 
 
 def write_shards(model: nn.Module, optimizer: Optimizer, workers: WorkerGroup, folder: Path | None) -> None:
@@ -115,7 +119,21 @@ def _blocks(model: nn.Module, *, setting: str) -> list[EncoderBlock | DecoderBlo
     raise ConfigError(f"{setting} needs a Transformer; leave it out")
 
 
-def _checkpointed(block: nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _checkpointed(
+    block: nn.Module,
+    forward: Callable[..., Any],
+    recomputation: Callable[[], AbstractContextManager[object]],
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     if not (block.training and torch.is_grad_enabled()):
         return forward(*args, **kwargs)
-    return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+    contexts = partial(_contexts, recomputation)
+    return checkpoint(forward, *args, use_reentrant=False, context_fn=contexts, **kwargs)
+
+
+def _contexts(
+    recomputation: Callable[[], AbstractContextManager[object]],
+) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+    """Return the contexts of the forward pass and of its recomputation."""
+    return nullcontext(), recomputation()

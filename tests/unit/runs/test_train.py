@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import dragoman
 from dragoman.config_trees import merge
@@ -17,6 +18,7 @@ from dragoman.runs import train_in_folder
 from dragoman.runs.config import parse_experiment
 from dragoman.runs.folder import RunFolder
 from dragoman.runs.load import load, load_torch_model
+from dragoman.runs.model_card import write_environment
 from dragoman.runs.train import train
 from dragoman.runs.train_in_folder import _corpora_fingerprint, run_worker, train_and_score
 from dragoman.tasks.factory import build_task
@@ -103,6 +105,25 @@ def test_slow_bfloat16_gives_a_warning(place, tmp_path, monkeypatch, recwarn, ab
     fit_in(tmp_path / "run", merge(settings_of(place), {"training": {"precision": "bfloat16"}}))
     told = [str(one.message) for one in recwarn if "no bfloat16 instructions" in str(one.message)]
     assert len(told) == (0 if able else 1)
+
+
+def test_bfloat16_layers_are_recomputed_in_bfloat16(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(precision, "_cpu_has_bfloat16", lambda device: True)
+    wide = {"model": {"d_model": 64, "d_ff": 71}, "training": {"precision": "bfloat16", "max_steps": 3}}
+    weights = []
+    for recompute in (False, True):
+        changed = {"training": {"gradient_checkpointing": recompute}}
+        folder = fit_in(tmp_path / str(recompute), merge(merge(settings_of(place), wide), changed)).path
+        weights.append(load_file(folder / "model.safetensors"))
+    assert all(torch.allclose(tensor, weights[1][name], atol=1e-5) for name, tensor in weights[0].items())
+
+
+def test_environment_names_the_workers_of_the_last_training(tmp_path):
+    folder, data = RunFolder(tmp_path), SimpleNamespace(tokenizer=SimpleNamespace(fingerprint="1a"), fingerprints={})
+    for workers in (1, 2):
+        write_environment(folder, data, seed=workers, device=CPU, num_workers=workers)
+        assert folder.read_environment()["num_workers"] == workers
+    assert folder.read_environment()["seed"] == 1
 
 
 def test_model_card_describes_the_run_without_paths(place):
