@@ -65,7 +65,6 @@ def test_train_from_two_files_shows_its_configuration(trained):
         "preset",
         "nano",
         "pairs for training are few: a few thousand pairs rarely give a useful translator",
-        "estimated time",
         "tokens/s",
         "note: The validation scores are not good enough for a useful translation model. BLEU is ",
     ):

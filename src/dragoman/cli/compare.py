@@ -204,5 +204,7 @@ _FACTS: dict[str, Callable[[RunSummary], str]] = {
     "steps": lambda run: _number(run.steps, ","),
     "trained on": lambda run: f"{_number(run.tokens, ',')} {run.unit}",
     "per second": lambda run: f"{_number(run.tokens_per_second, ',.0f')} {run.unit}",
+    "last train loss": lambda run: _number(run.train_loss, ".3f"),
+    "last valid loss": lambda run: _number(run.valid_loss, ".3f"),
     "weights": lambda run: run.weights or "not trained to the end",
 }

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dragoman.runs.model_card import TrainingResult
     from dragoman.tasks.task import TaskData
 
+WARM_UP, MEASURED = 3.0, 10.0
+"""Seconds of the first steps, which take longer, and of the steps after them whose speed gives the estimated time."""
 MAX_SILENCE = 30.0
 """Seconds after which a training prints a line before its next report."""
 
@@ -108,6 +110,8 @@ class TrainingDisplay:
         self._unit = unit
         self._total = 0
         self._since = (0, 0.0)
+        self._started = 0.0
+        self._is_warm, self._is_estimated = False, False
         self._report = ""
         self._last_line = 0.0
         self._bar = Progress(
@@ -145,8 +149,8 @@ class TrainingDisplay:
                     f"step {event.failed_step:,}: the loss is not finite ({event.examples}); back to step "
                     f"{event.step:,} with {event.learning_rate_scale:g} of the learning rate"
                 )
-            case callbacks.EndEvent():
-                self._show_work("selecting the weights")
+            case callbacks.EndEvent() | callbacks.CandidateEvent():
+                self._show_work(_selection_work(event))
             case callbacks.SelectionEvent():
                 _show_candidates(event)
                 self._show_work("scoring")
@@ -157,17 +161,29 @@ class TrainingDisplay:
 
     def _start(self, event: callbacks.StartEvent) -> None:
         self._total, self._last_line = event.total_steps, time.monotonic()
-        self._since = (event.step, self._last_line)
+        self._since, self._started = (event.step, self._last_line), self._last_line
         beginning = f"continuing after step {event.step:,}" if event.step else "starting"
         show_line(f"{beginning}: {event.num_parameters:,} parameters, {counted(event.total_steps, 'steps')}")
         self._task = self._bar.add_task("training", total=event.total_steps, completed=event.step, facts="")
 
     def _advance(self, step: int) -> None:
         """Move the bar; elsewhere, print the remaining time if the last line is older than `MAX_SILENCE`."""
+        self._estimate(step)
         left = self._time_left(step)
         self._bar.update(self._task, completed=step, facts=_join(self._report, left))
         if time.monotonic() - self._last_line > MAX_SILENCE:
             self._show_step(step, left)
+
+    def _estimate(self, step: int) -> None:
+        """Print the time of the whole training once, at the speed of the steps after the first few seconds."""
+        now = time.monotonic()
+        if not self._is_warm and now - self._since[1] >= WARM_UP:
+            self._is_warm, self._since = True, (step, now)
+        first_step, start = self._since
+        if self._is_warm and not self._is_estimated and now - start >= MEASURED and step > first_step:
+            self._is_estimated = True
+            seconds = now - self._started + (now - start) / (step - first_step) * (self._total - step)
+            show_line(f"estimated time: about {format_seconds(seconds)}, without validations and final scores")
 
     def _log(self, event: callbacks.LogEvent) -> None:
         self._report = f"train loss {event.loss:.3f}, {event.tokens_per_second:,.0f} {self._unit}/s"
@@ -197,6 +213,12 @@ class TrainingDisplay:
 
 def _join(*facts: str) -> str:
     return ", ".join(filter(None, facts))
+
+
+def _selection_work(event: callbacks.EndEvent | callbacks.CandidateEvent) -> str:
+    """Return a phrase about the selection of the weights, and the candidate that is being validated."""
+    work = "selecting the weights"
+    return work if isinstance(event, callbacks.EndEvent) else f"{work}: {event.name} ({event.number} of {event.count})"
 
 
 def _show_candidates(event: callbacks.SelectionEvent) -> None:
@@ -230,8 +252,9 @@ class TerminalReporter:
         console.print(f"{data.summary}; vocabulary {sizes}")
 
     def show_estimate(self, seconds: float) -> None:
-        """Print the estimated time of the training."""
-        console.print(f"estimated time: about {format_seconds(seconds)}, without preparation and final scores")
+        """Print the estimated time of the steps that are left, if there are any."""
+        left = f"about {format_seconds(seconds)}, without preparation and final scores"
+        console.print(f"estimated time: {left}" if seconds > 0 else "all steps are done; the final scores are left")
 
     def show_environment_changes(self, changes: list[str]) -> None:
         """Print how this machine differs from the machine that the run started on."""

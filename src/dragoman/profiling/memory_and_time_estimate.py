@@ -1,11 +1,9 @@
-"""Parameters, operations and memory of a model, and the training time they imply."""
+"""Parameters, operations and memory of a model."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import torch
 from torch import nn
 
 from dragoman.models.decoder_only import DecoderOnlyTransformer
@@ -18,13 +16,9 @@ from dragoman.models.weight_initialization import without_numbers
 from dragoman.nn.blocks import DecoderBlock
 from dragoman.tasks.config import Experiment
 from dragoman.tasks.factory import build_task
-from dragoman.tasks.task import RunFiles, TaskData
-from dragoman.training.config import TrainingConfig
-from dragoman.training.distributed import use_threads
+from dragoman.tasks.task import RunFiles
 from dragoman.training.losses import RDropConfig
 
-EFFICIENCY: Final = 0.35
-"""Fraction of the measured speed of large products that training reaches (measured on a CPU)."""
 FLOAT32_BYTES: Final = 4
 
 Pass = Literal["encode", "decode"]
@@ -155,36 +149,11 @@ def build_meta_model(experiment: Experiment, folder: RunFiles) -> nn.Module:
         return build_task(experiment).build_model(folder, device=device)
 
 
-def estimate_training(
-    experiment: Experiment, model: nn.Module, data: TaskData, *, device: torch.device, threads: int
-) -> float:
-    """Estimate the seconds of a training from the operations per token and the speed of the device with `threads`."""
-    with use_threads(min(threads, torch.get_num_threads())):
-        seconds = estimate_seconds(experiment.training, model, tokens=data.tokens_per_epoch, device=device)
-    return passes_per_step(experiment) * seconds
-
-
 def passes_per_step(experiment: Experiment) -> int:
     """Return how often the model reads every example in a step."""
     return 2 if isinstance(getattr(experiment.training, "loss", None), RDropConfig) else 1
 
 
-def estimate_seconds(config: TrainingConfig, model: nn.Module, *, tokens: int, device: torch.device) -> float:
-    """Estimate the seconds of a training with one pass per step; `tokens` is per epoch."""
-    return config.total_tokens(tokens) * training_flops(model) / _training_speed(device)
-
-
 def training_flops(model: nn.Module) -> float:
     """Return the operations per training token: the forward pass, and twice as many for the backward pass."""
     return 3.0 * sum(count_flops(model).values())
-
-
-def _training_speed(device: torch.device, *, seconds: float = 0.2) -> float:
-    """Measure the operations per second on a matrix product of typical size."""
-    a, b = torch.randn(2048, 512, device=device), torch.randn(512, 2048, device=device)
-    torch.mm(a, b)
-    began, count = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        float(torch.mm(a, b)[0, 0])
-        count += 1
-    return EFFICIENCY * count * 2 * 2048 * 512 * 2048 / (time.perf_counter() - began)

@@ -100,13 +100,17 @@ class RunSummary:
     scores: tuple[RunScore, ...]
     settings: Tree = field(default_factory=dict)
     """Every key of the configuration, dotted, with its value."""
+    train_loss: float | None = None
+    """Loss of the last log line of the training."""
+    valid_loss: float | None = None
+    """Loss of the last validation during the training."""
 
 
 def summarize_run(path: Path) -> RunSummary:
     """Collect the facts of a run. Raises RunError if the folder is no run, DataError if its tokenizer is missing."""
     folder = RunFolder(path)
     settings, model, result = folder.read_complete_config(), read_model_summary(folder), folder.read_scores()
-    origin = folder.read_origin()
+    origin, metrics = folder.read_origin(), _read_metrics(folder)
     texts = {name: _corpus_fingerprint(name, folder) for name in result.get("scores", {})}
     return RunSummary(
         run=str(path),
@@ -115,11 +119,13 @@ def summarize_run(path: Path) -> RunSummary:
         parameters=model.parameters,
         gflops_per_token=sum(model.flops.values()) / 1e9,
         weights=f"imported from {origin['format']}" if origin else result.get("weights"),
-        minutes=result["seconds"] / 60 if "seconds" in result else None,
-        steps=result.get("steps"),
+        minutes=None if (seconds := result.get("seconds", metrics.seconds)) is None else seconds / 60,
+        steps=result.get("steps", metrics.steps),
         tokens=result.get("tokens"),
         unit=model.unit,
-        tokens_per_second=_median_speed(folder),
+        tokens_per_second=median(metrics.speeds) if metrics.speeds else None,
+        train_loss=metrics.train_loss,
+        valid_loss=metrics.valid_loss,
         scores=tuple(
             RunScore(
                 name, score["metric"], score["value"], score["signature"], score["higher_is_better"], texts=texts[name]
@@ -193,20 +199,39 @@ def _corpus_paths(corpus: object) -> Iterator[str]:
             yield from [value] if isinstance(value, str) else map(str, value if isinstance(value, list) else ())
 
 
-def _median_speed(folder: RunFolder) -> float | None:
-    """Return the median of the training speeds; lines that are cut off or damaged are skipped."""
-    if not os.path.lexists(folder.metrics):
-        return None
-    with METRICS.open(folder.metrics) as file:
-        speeds = [speed for line in file if (speed := _speed(line)) is not None]
-    return median(speeds) if speeds else None
+@dataclass
+class _Metrics:
+    """Numbers of the metrics file: the last ones, and the speed of each log line."""
+
+    speeds: list[float] = field(default_factory=list)
+    steps: int | None = None
+    seconds: float | None = None
+    train_loss: float | None = None
+    valid_loss: float | None = None
 
 
-def _speed(line: bytes) -> float | None:
-    if not line.startswith(b'{"event": "log"'):
-        return None
+def _read_metrics(folder: RunFolder) -> _Metrics:
+    """Read the metrics file; lines that are cut off or damaged are skipped."""
+    metrics = _Metrics()
+    if os.path.lexists(folder.metrics):
+        with METRICS.open(folder.metrics) as file:
+            for line in file:
+                _add_line(metrics, line)
+    return metrics
+
+
+def _add_line(metrics: _Metrics, line: bytes) -> None:
+    """Add the numbers of a line of the metrics file."""
+    if not line.startswith((b'{"event": "log"', b'{"event": "validation"')):
+        return
     try:
-        speed = parse_json(line)["tokens_per_second"]
-    except (ValueError, KeyError):
-        return None
-    return float(speed) if isinstance(speed, int | float) else None
+        event = parse_json(line)
+        numbers = {key: float(event[key]) for key in ("step", "seconds")}
+        if event["event"] == "validation":
+            metrics.valid_loss = float(event["scores"]["loss"])
+        else:
+            speed, metrics.train_loss = float(event["tokens_per_second"]), float(event["loss"])
+            metrics.speeds.append(speed)
+    except (ValueError, KeyError, TypeError):
+        return
+    metrics.steps, metrics.seconds = int(numbers["step"]), numbers["seconds"]

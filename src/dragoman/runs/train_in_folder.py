@@ -14,7 +14,7 @@ from dragoman.atomic_files import WriteError
 from dragoman.data.fingerprints import json_fingerprint
 from dragoman.errors import RunError, StoppedError, quote, warn
 from dragoman.models.weight_storage import save_tensors
-from dragoman.profiling.memory_and_time_estimate import build_meta_model, estimate_training
+from dragoman.profiling.memory_and_time_estimate import build_meta_model
 from dragoman.profiling.time_and_memory_per_batch import use_batches
 from dragoman.profiling.workers_and_threads import (
     Arrangement,
@@ -84,7 +84,8 @@ def train_in_folder(
         experiment, data = _prepare_data(folder, experiment, device=device, reporter=reporter)
         model = build_meta_model(experiment, folder)
         arrangement = _choose_arrangement(folder, experiment, model, tokens=data.tokens_per_epoch, device=device)
-        reporter.show_estimate(_remaining_seconds(folder, experiment, model, data, arrangement, device=device))
+        if (seconds := _remaining_seconds(folder, experiment, data, arrangement, device=device)) is not None:
+            reporter.show_estimate(seconds)
         with (
             distributed.lead_workers(
                 arrangement.num_workers,
@@ -124,20 +125,18 @@ def _choose_arrangement(
 def _remaining_seconds(
     folder: RunFolder,
     experiment: Experiment,
-    model: nn.Module,
     data: TaskData,
     arrangement: Arrangement,
     *,
     device: torch.device,
-) -> float:
-    """Estimate the remaining seconds, at the speed of the run so far if it had the same threads on this machine."""
+) -> float | None:
+    """Estimate the remaining seconds at the speed of the run so far; None if it had other threads or is new."""
     progress, environment = CheckpointStore(folder.checkpoints, keep=1).latest_progress(), folder.read_environment()
     done = progress.fraction_done(experiment.training, tokens_per_epoch=data.tokens_per_epoch)
     is_same = environment.get("platform") == platform.platform()
     if done and is_same and arrangement == recorded_arrangement(environment, device=device):
         return progress.seconds / done * (1 - done)
-    whole = estimate_training(experiment, model, data, device=device, threads=arrangement.total_threads)
-    return whole * (1 - done)
+    return None
 
 
 def _report_environment(
@@ -202,7 +201,7 @@ def train_and_score(
     callback(EndEvent(state.progress.step))
     state = gather_shards(state, setup)
     with distributed.all_cores(workers):
-        selected, selection = select_weights(state, setup.final_validator, interrupted=interrupted)
+        selected, selection = select_weights(state, setup.final_validator, interrupted=interrupted, callback=callback)
         callback(selection)
         scores = final_scores(setup, state.progress.step, interrupted)
     progress, weights = state.progress, setup.export_weights(selected)

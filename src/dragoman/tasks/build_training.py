@@ -20,7 +20,7 @@ from dragoman.training.fsdp import enable_gradient_checkpointing, shard_model
 from dragoman.training.optimizers import build_optimizer
 from dragoman.training.precision import bfloat16_linear_layers, output_matmul_dtype
 from dragoman.training.step import B, LossFunction, compile_model
-from dragoman.training.trainer import InterruptionError, TrainingState, Validator
+from dragoman.training.trainer import TrainingState, Validator, interruptible
 
 
 @final
@@ -87,12 +87,10 @@ def gather_shards(state: TrainingState[Any], setup: TrainingSetup[Any]) -> Train
 
 
 def final_scores(setup: TrainingSetup[Any], step: int, interrupted: Callable[[], bool]) -> dict[str, list[Score]]:
-    """Score the model on every held-out set. Raises InterruptionError between two sets once `interrupted` is true."""
+    """Score the model on every held-out set. Raises InterruptionError once `interrupted` returns true."""
     scores: dict[str, list[Score]] = {}
-    with torch.inference_mode():
+    with torch.inference_mode(), interruptible(interrupted, step):
         for name, score in setup.scorers.items():
-            if interrupted():
-                raise InterruptionError(step)
             scores[name] = list(score())
     return scores
 

@@ -88,6 +88,16 @@ class EndEvent:
 
 
 @dataclass(frozen=True)
+class CandidateEvent:
+    """A candidate for the final weights, the `number`th of several, is about to be validated."""
+
+    step: int
+    name: str
+    number: int
+    count: int
+
+
+@dataclass(frozen=True)
 class SelectionEvent:
     """The weights selected at the end of training, and the validation scores of each candidate."""
 
@@ -96,7 +106,17 @@ class SelectionEvent:
     candidates: Mapping[str, Mapping[str, float]]
 
 
-Event = StartEvent | StepEvent | LogEvent | ValidationEvent | SaveEvent | RollbackEvent | EndEvent | SelectionEvent
+Event = (
+    StartEvent
+    | StepEvent
+    | LogEvent
+    | ValidationEvent
+    | SaveEvent
+    | RollbackEvent
+    | EndEvent
+    | CandidateEvent
+    | SelectionEvent
+)
 Callback = Callable[[Event], None]
 EVENT_NAMES: Final[Mapping[type, str]] = {
     StartEvent: "start",
@@ -176,7 +196,7 @@ class TensorBoardCallback:
                 self._writer.flush()
             case SelectionEvent():
                 self._writer.close()
-            case StepEvent():
+            case StepEvent() | CandidateEvent():
                 pass
             case _:
                 assert_never(event)

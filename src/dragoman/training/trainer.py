@@ -6,19 +6,22 @@ the loop does not depend on decoding or metrics.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, final
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from dragoman.data.batching.batch_streams import BatchStream
 from dragoman.errors import ConfigError, DragomanError, TrainingError
 from dragoman.models.weight_storage import check_tensors, place_like, set_weights
 from dragoman.training.callbacks import (
     Callback,
+    CandidateEvent,
     LogEvent,
     RollbackEvent,
     SaveEvent,
@@ -68,6 +71,22 @@ class InterruptionError(DragomanError):
     def __init__(self, step: int) -> None:
         super().__init__(f"stopped after step {step}; everything is saved")
         self.step = step
+
+
+@contextmanager
+def interruptible(interrupted: Callable[[], bool], step: int) -> Iterator[None]:
+    """Raise InterruptionError before the next layer of any network once `interrupted` returns true, and at the end."""
+
+    def check(*_: object) -> None:
+        if interrupted():
+            raise InterruptionError(step)
+
+    handle = register_module_forward_pre_hook(check)
+    try:
+        yield
+    finally:
+        handle.remove()
+    check()
 
 
 def _describe_rows(rows: Sequence[int]) -> str:
@@ -143,25 +162,28 @@ def train(
 
 
 def select_weights(
-    state: TrainingState[Any], validator: Validator, *, interrupted: Callable[[], bool] = lambda: False
+    state: TrainingState[Any],
+    validator: Validator,
+    *,
+    interrupted: Callable[[], bool] = lambda: False,
+    callback: Callback = lambda _: None,
 ) -> tuple[dict[str, Tensor], SelectionEvent]:
     """Score every candidate on the validation set, and load the best into the model, in evaluation mode.
 
-    Return its weights and the scores of all. Raises InterruptionError between two candidates once `interrupted`
-    returns true.
+    Return its weights and the scores of all. `callback` learns of each candidate. Raises InterruptionError once
+    `interrupted` returns true, before the next layer of a network computes.
     """
     state.model.eval()
     found = state.checkpoints.candidates(state.progress, state.ema)
     scores: dict[str, Mapping[str, float]] = {}
     best = next(iter(found))
-    for name, tensors in found.items():
+    for number, (name, tensors) in enumerate(found.items(), start=1):
+        callback(CandidateEvent(state.progress.step, name, number, len(found)))
         set_weights(state.model, tensors)
-        with torch.inference_mode():
+        with torch.inference_mode(), interruptible(interrupted, state.progress.step):
             scores[name] = dict(validator.validate(state.model))
         if validator.is_better(scores[name], scores[best]):
             best = name
-        if interrupted():
-            raise InterruptionError(state.progress.step)
     set_weights(state.model, found[best])
     return found[best], SelectionEvent(state.progress.step, best, scores)
 

@@ -52,6 +52,28 @@ def shown(monkeypatch):
     return use
 
 
+class Clock:
+    """Seconds that a test sets."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_time_is_estimated_from_steps_after_the_first_seconds(shown, monkeypatch):
+    stream, clock = shown(terminal=False), Clock()
+    monkeypatch.setattr(training_display, "time", clock)
+    with TrainingDisplay() as display:
+        display(StartEvent(0, total_steps=1000, num_parameters=7, device="cpu"))
+        clock.now += 30  # the first step takes long
+        for step in range(1, 20):
+            display(StepEvent(step))
+            clock.now += 1
+    [line] = [line for line in stream.getvalue().splitlines() if "estimated time" in line]
+    assert line.startswith("estimated time: about 17 min")  # 1,030 seconds
+
+
 def display_events(events: list[Event]) -> None:
     with TrainingDisplay() as display:
         for event in events:
@@ -105,7 +127,8 @@ def test_slow_steps_are_shown_before_the_first_report(shown, monkeypatch):
     clock = iter(range(0, 10**6, 20))
     monkeypatch.setattr(training_display.time, "monotonic", lambda: float(next(clock)))
     display_events([EVENTS[0], StepEvent(1), StepEvent(2)])
-    assert [line.partition(":")[0] for line in stream.getvalue().splitlines()] == ["starting", "step 1/40", "step 2/40"]
+    lines = [line.partition(":")[0] for line in stream.getvalue().splitlines()]
+    assert [line for line in lines if line != "estimated time"] == ["starting", "step 1/40", "step 2/40"]
 
 
 def test_old_values_are_not_repeated(shown, monkeypatch):
@@ -125,7 +148,8 @@ def test_old_values_are_not_repeated(shown, monkeypatch):
     assert stream.getvalue().splitlines()[1:] == [
         "step 10/40: train loss 2.500, 4,321 tokens/s, 3.0 s left",
         "epoch 1, step 15: valid loss 2.000, bleu 33.33 *",
-        "step 20/40: 2 min left",
+        "estimated time: about 5 min, without validations and final scores",
+        "step 20/40: 3 min left",
     ]
 
 

@@ -10,16 +10,13 @@ from dragoman.models.config import DecoderOnlyConfig, EncoderDecoderConfig, Enco
 from dragoman.models.factory import build_decoder_only, build_encoder_decoder, build_encoder_only
 from dragoman.models.recurrent.config import RecurrentConfig
 from dragoman.models.recurrent.factory import build_recurrent_model
-from dragoman.profiling import memory_and_time_estimate
 from dragoman.profiling.memory_and_time_estimate import (
     count_flops,
     count_parameters,
-    estimate_seconds,
     model_cost,
     training_flops,
 )
 from dragoman.runs.config import parse_experiment
-from dragoman.training.config import TrainingConfig
 
 CPU = torch.device("cpu")
 
@@ -36,23 +33,6 @@ def test_training_flops_are_six_per_weight(meta_model):
     """Embeddings are looked up and not multiplied, but the tied one unembeds."""
     matrices = [value.numel() for value in meta_model.parameters() if value.ndim == 2]
     assert training_flops(meta_model) == 6 * sum(matrices)
-
-
-def test_estimate_is_proportional_to_the_training(meta_model, monkeypatch):
-    monkeypatch.setattr(memory_and_time_estimate, "_training_speed", lambda device: 1e9)
-
-    def seconds(length, accumulate=1) -> float:
-        config = TrainingConfig(**length, batch_tokens=100, grad_accumulation=accumulate)
-        return estimate_seconds(config, meta_model, tokens=1000, device=CPU)
-
-    flops = training_flops(meta_model)
-    assert seconds({"max_epochs": 3}) == pytest.approx(3 * 1000 * flops / 1e9)
-    assert seconds({"max_steps": 3}) == pytest.approx(3 * 100 * flops / 1e9)
-    assert seconds({"max_steps": 3}, accumulate=7) == pytest.approx(7 * 3 * 100 * flops / 1e9)
-
-
-def test_training_speed_is_measured():
-    assert 1e7 < memory_and_time_estimate._training_speed(CPU, seconds=0.01) < 1e15
 
 
 META_MODEL = """

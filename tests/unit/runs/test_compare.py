@@ -45,6 +45,26 @@ def test_summary_has_the_facts_of_the_folder():
     assert json.loads(json.dumps(asdict(found)))["parameters"] == found.parameters > 0
 
 
+def test_unfinished_run_has_its_last_losses(tmp_path, capsys):
+    folder = shutil.copytree(GOLDEN, tmp_path / "run")
+    for name in ("scores.json", "model.safetensors"):
+        (folder / name).unlink()
+    log = {"event": "log", "epoch": 0, "tokens_per_second": 11.0}
+    events = [
+        log | {"step": 5, "loss": 4.5, "seconds": 30.0},
+        {"event": "validation", "step": 5, "scores": {"loss": 4.25, "bleu": 1.0}, "seconds": 40.0},
+        log | {"step": 10, "loss": 3.5, "seconds": 90.0},
+    ]
+    lines = [json.dumps(event) for event in events]
+    (folder / "metrics.jsonl").write_text("\n".join([*lines, lines[0][:30]]), encoding="utf-8")
+    summary = summarize_run(folder)
+    assert (summary.steps, summary.minutes, summary.train_loss, summary.valid_loss) == (10, 1.5, 3.5, 4.25)
+    assert main.run(["compare", str(folder), str(GOLDEN)], debug=False) == 0
+    rows = {line.split("  ")[0].strip(): line.split() for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert "3.500" in rows["last train loss"]
+    assert "4.250" in rows["last valid loss"]
+
+
 def test_scores_are_compared_by_signature():
     one = facts("one", score(1.0), score(2.0, name="test"), score(3.0, "b"))
     other = facts("other", score(4.0), score(5.0, metric="TER"))

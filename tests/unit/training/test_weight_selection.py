@@ -9,7 +9,7 @@ import torch
 from dragoman.models.weight_storage import get_weights
 from dragoman.training.config import TrainingConfig
 from dragoman.training.schedules import ConstantSchedule
-from dragoman.training.trainer import InterruptionError, select_weights
+from dragoman.training.trainer import InterruptionError, Validator, select_weights
 from tests.tiny_training import BUDGET, build_run, train_small, validation_of
 
 CONFIG = TrainingConfig(
@@ -79,6 +79,23 @@ def test_deleted_checkpoint_is_no_candidate(run):
         "average of the last 2",
         "moving average",
     ]
+
+
+def test_validation_of_a_candidate_is_interrupted_between_layers(run):
+    layers, events = [], []
+    layer = torch.nn.Linear(2, 3)
+    layer.register_forward_hook(lambda *_: layers.append(layer))
+
+    def validate(model):
+        for _ in range(2):
+            layer(torch.ones(2))
+        raise AssertionError("the validation goes on")
+
+    validator = Validator(validate, metric="quality", higher_is_better=True)
+    with pytest.raises(InterruptionError, match="after step 9"):
+        select_weights(run, validator, interrupted=lambda: bool(layers), callback=events.append)
+    assert len(layers) == 1
+    assert [(event.name, event.number, event.count) for event in events] == [("last", 1, 4)]
 
 
 def test_selection_can_be_interrupted(run):
