@@ -143,6 +143,8 @@ class TrainingDisplay:
                 star = " *" if event.improved else ""
                 show_line(f"epoch {event.epoch}, step {event.step:,}: valid {_scores(event.scores)}{star}")
                 self._last_line = time.monotonic()
+                if not self._is_estimated:  # the estimated time is that of steps alone
+                    self._is_warm, self._since = True, (event.step, self._last_line)
             case callbacks.RollbackEvent():
                 self._since = (event.step, time.monotonic())
                 show_line(

@@ -68,10 +68,13 @@ def test_time_is_estimated_from_steps_after_the_first_seconds(shown, monkeypatch
         display(StartEvent(0, total_steps=1000, num_parameters=7, device="cpu"))
         clock.now += 30  # the first step takes long
         for step in range(1, 20):
-            display(StepEvent(step))
             clock.now += 1
+            display(StepEvent(step))
+            if step == 5:
+                clock.now += 40
+                display(ValidationEvent(5, 1, {"loss": 2.0}, improved=True, seconds=9.0))
     [line] = [line for line in stream.getvalue().splitlines() if "estimated time" in line]
-    assert line.startswith("estimated time: about 17 min")  # 1,030 seconds
+    assert line.startswith("estimated time: about 18 min")  # 1,070 seconds
 
 
 def display_events(events: list[Event]) -> None:
@@ -148,7 +151,7 @@ def test_old_values_are_not_repeated(shown, monkeypatch):
     assert stream.getvalue().splitlines()[1:] == [
         "step 10/40: train loss 2.500, 4,321 tokens/s, 3.0 s left",
         "epoch 1, step 15: valid loss 2.000, bleu 33.33 *",
-        "estimated time: about 5 min, without validations and final scores",
+        "estimated time: about 4 min, without validations and final scores",
         "step 20/40: 3 min left",
     ]
 
