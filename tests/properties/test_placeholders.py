@@ -1,12 +1,14 @@
 """Placeholders of any text and any translation, against the formatters that read them."""
 
+import itertools
 import string
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.data.placeholders.clusters import cluster_placeholders
 from dragoman.data.placeholders.icu_messages import IcuMessage, quote_text, unquote_text
-from dragoman.data.placeholders.recognition import find_placeholders
+from dragoman.data.placeholders.recognition import Placeholder, find_placeholders
 from dragoman.data.placeholders.stand_ins import protect_placeholders, restore_placeholders
 from tests.property_settings import examples
 
@@ -87,3 +89,15 @@ def test_quoted_text_of_messages_reads_as_before(text: str, in_plural: bool, dou
 def test_any_text_is_a_message_or_none(text: str) -> None:
     message = IcuMessage.parse("{n, plural, one {x} other {" + text)
     assert message is None or message.fill([leaf.source for leaf in message.leaves]).startswith("{n, plural, one {")
+
+
+@examples(300)
+@given(st.text("a~<%s:1 (", max_size=29), st.data())
+def test_clusters_do_not_overlap(text: str, data: st.DataObject) -> None:
+    """Whatever is recognized: what is between two placeholders belongs to one of them at most."""
+    ends = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    parts = list(zip(ends[::2], ends[1::2], strict=False))
+    found = [Placeholder("unreadable", start, end, text[start:end]) for start, end in parts]
+    clusters = cluster_placeholders(text, found)
+    assert all(one.end <= other.start for one, other in itertools.pairwise(clusters))
+    assert [part.text for cluster in clusters for part in cluster.found] == [part.text for part in found]

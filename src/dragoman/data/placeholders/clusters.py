@@ -67,10 +67,12 @@ def cluster_placeholders(text: str, found: Sequence[Placeholder]) -> list[Cluste
     clusters = [Cluster(one.start, one.end, (one,)) for one in found]
     clusters = _join_touching(text, clusters, tags=False)
     clusters = _join_touching(text, _join_elements(clusters), tags=True)
-    bounds = [0, *(place for one in clusters for place in (one.start, one.end)), len(text)]
-    return [
-        _widen(text, one, low=bounds[2 * number], high=bounds[2 * number + 3]) for number, one in enumerate(clusters)
-    ]
+    starts = [*(cluster.start for cluster in clusters[1:]), len(text)]
+    widened: list[Cluster] = []
+    for cluster, high in zip(clusters, starts, strict=True):
+        low = widened[-1].end if widened else 0  # what two of them touch belongs to the first
+        widened.append(_widen(text, cluster, low=low, high=high))
+    return widened
 
 
 def _join_elements(clusters: Sequence[Cluster]) -> list[Cluster]:
