@@ -67,9 +67,9 @@ def cluster_placeholders(text: str, found: Sequence[Placeholder]) -> list[Cluste
     clusters = [Cluster(one.start, one.end, (one,)) for one in found]
     clusters = _join_touching(text, clusters, tags=False)
     clusters = _join_touching(text, _join_elements(clusters), tags=True)
-    starts = [*(cluster.start for cluster in clusters[1:]), len(text)]
     widened: list[Cluster] = []
-    for cluster, high in zip(clusters, starts, strict=True):
+    for number, cluster in enumerate(clusters, 1):
+        high = clusters[number].start if number < len(clusters) else len(text)
         low = widened[-1].end if widened else 0  # what two of them touch belongs to the first
         widened.append(_widen(text, cluster, low=low, high=high))
     return widened
