@@ -50,7 +50,6 @@ CASES = {
     "translate lm": ("generator", "dragoman generate lm"),
     "serve": ("No model is named", "dragoman serve en-de=runs/en-de"),
     "serve nowhere --port 0": ("nowhere",),
-    "serve translator --port 0": ("translator: does not say which languages it translates", "en-de=translator"),
     "serve en-de=translator en-de=ensemble --port 0": ("same name", "NAME=PATH"),
     "serve en-de=translator --port many": ("--port",),
     "serve en-de=translator --port 0 --set limits.max_texts=0": ("limits.max_texts",),
