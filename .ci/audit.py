@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-UNAUDITED_EXTRAS = ("all", "dev")
+UNAUDITED_EXTRAS = ("all", "check", "dev")
 """Extras of other extras, and of tools that only contributors install: the installed versions of these are audited."""
 OWN = ("dragoman", "dragoman-cpu", "pip", "setuptools")
 """Installed packages that are no dependencies: this project, and what every virtual environment starts with."""

@@ -39,7 +39,14 @@ def check_json(tree: Mapping[str, Any]) -> dict[str, Any]:
     content = {key: value for key, value in tree.items() if key != KEY}
     if KEY in tree and tree[KEY] != _json_checksum(content):
         raise ValueError(f"it differs from its checksum {KEY}")
+    if any(_is_damaged_key(key) for key in content):
+        raise ValueError(f"the key of its checksum {KEY} is damaged")
     return content
+
+
+def _is_damaged_key(key: str) -> bool:
+    """Return whether a key is that of the checksum with one other character; without it, nothing would be checked."""
+    return len(key) == len(KEY) and sum(one != other for one, other in zip(key, KEY, strict=True)) == 1
 
 
 def file_checksum(path: Path) -> str:

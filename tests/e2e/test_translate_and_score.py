@@ -88,10 +88,11 @@ def test_mbr_changes_the_output_on_demand(translator, source, capsys):
         printed[method] = capsys.readouterr().out.split("\n")[:-1]
     assert printed["beam_search"] == best(translator, beam_size=6)
     assert printed["mbr"] == best(translator, beam_size=6, method="mbr")
-    assert printed["mbr"] != printed["beam_search"]
     translator.config = DecodingConfig(beam_size=6, method="mbr", mbr_temperature=5.0)
     assert run("translate", "runs/en-de", "-i", source) == 0
-    assert capsys.readouterr().out.split("\n")[:-1] == best(translator)
+    chosen = capsys.readouterr().out.split("\n")[:-1]
+    assert chosen == best(translator)
+    assert chosen != printed["beam_search"]
     assert run("translate", "runs/en-de", "-i", source, "--decoding", "beam_search") == 0
     assert capsys.readouterr().out.split("\n")[:-1] == printed["beam_search"]
 

@@ -76,7 +76,7 @@ def shortlist(folder: Path) -> Callable[[], Content]:
     path = folder / "shortlist.safetensors"
     always, values, lengths = np.arange(5), np.arange(60) % 17, np.full(20, 3)
     Shortlist(*(array.astype(np.int32) for array in (always, values, lengths))).save(path)
-    return lambda: {name: one.tobytes() for name, one in vars(Shortlist.load(path)).items()}
+    return lambda: {name: one.tobytes() for name, one in vars(Shortlist.load(path)).items() if one is not None}
 
 
 def records(folder: Path) -> Callable[[], Content]:

@@ -192,6 +192,7 @@ def test_warnings_are_records_of_the_log_without_texts(server: RunningServer):
     assert server.post("/api/translate", body)[0] == 200
     lines = server.log.read_text(encoding="utf-8").splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("{"))
+    assert [line for line in lines[begin:] if not line.startswith("{")] == []
     records = [json.loads(line) for line in lines[begin:]]
     assert "Wunderwörtlein" not in str(records)
     assert any(one["level"] == "warning" and one.get("texts") for one in records)

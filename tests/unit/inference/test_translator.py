@@ -326,7 +326,7 @@ def test_long_sentence_is_translated_in_segments(tokenizer):
     assert said.startswith("texts[6]: a sentence of 25 tokens is too long")
     assert "split it by sentences" not in said
     with pytest.raises(DataError, match=r"texts\[7\]: \d+ tokens, more than the 65536"):
-        small.translate(["A cat. " + "cat " * 20_000], first_line=8, split="sentences")
+        small.translate(["A cat. " + "cat " * 20_000], first_line=8)
 
 
 def test_split_lines_may_have_any_length(tokenizer):

@@ -6,8 +6,9 @@ from contextlib import suppress
 import pytest
 
 from dragoman.errors import ConfigError, DragomanError, RunError
-from dragoman.runs.compare import _median_speed, summarize_run
+from dragoman.runs.compare import summarize_run
 from dragoman.runs.folder import RunFolder
+from tests.untrained_runs import finished_run
 
 SCORE = {"metric": "BLEU", "value": 1.5, "signature": "x", "higher_is_better": True}
 SCORES = {"weights": "last", "seconds": 1.5, "steps": 7, "tokens": 99, "scores": {"valid": [SCORE]}}
@@ -71,18 +72,17 @@ def test_configurations_of_wrong_types_are_refused(folder, key):
             folder.expected_workers()
 
 
-def test_damaged_metrics_are_skipped(folder):
-
-    lines = ['{"event": "log", "tokens_per_second": 5}', '{"event": "log"', '{"event": "log"}', '{"event": "log"}]', ""]
-    lines += [
-        '{"event": "log", "tokens_per_second": ' + value + "}" for value in ("NaN", "[7]", '"x"', "1e999", "[" * 9999)
-    ]
+def test_damaged_metrics_are_skipped(tmp_path):
+    folder = finished_run(tmp_path / "run")
+    log = '{"event": "log", "step": 3, "seconds": 2, "loss": 1, "tokens_per_second": '
+    lines = [f"{log}5}}", '{"event": "log"', '{"event": "log"}', '{"event": "log"}]', ""]
+    lines += [f"{log}{value}}}" for value in ("NaN", "[7]", '"x"', "1e999", "[" * 9999)]
     folder.metrics.write_text("\n".join(lines), encoding="utf-8")
-    assert _median_speed(folder) == 5.0
+    assert summarize_run(folder.path).tokens_per_second == 5.0
     folder.metrics.unlink()
     folder.metrics.symlink_to("/dev/zero")
     with pytest.raises(RunError, match=r"metrics\.jsonl: is a symbolic link"):
-        _median_speed(folder)
+        summarize_run(folder.path)
 
 
 def test_edited_configuration_is_completed(folder):

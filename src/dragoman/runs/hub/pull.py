@@ -32,7 +32,7 @@ RUN_FILES: Final = FilePatterns(
     required=(("config.yaml",), ("tokenizer.json",)),
     optional=(
         *("README.md", "alignment.json", "environment.json", "export.json", "labels.json", "origin.json"),
-        *("quality.json", "scores.json", "shortlist.safetensors"),
+        *("familiarity.safetensors", "quality.json", "scores.json", "shortlist.safetensors"),
     ),
 )
 MEBIBYTE = 2**20
