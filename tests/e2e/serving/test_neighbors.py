@@ -190,7 +190,7 @@ def test_paths_without_a_route_are_not_logged(server: RunningServer):
 def test_warnings_are_records_of_the_log_without_texts(server: RunningServer):
     body = {"texts": ["two dogs Wunderwörtlein ."], "source": "en", "target": "de", "max_length": 1}
     assert server.post("/api/translate", body)[0] == 200
-    # Another test empties the log, which leaves zeros in the file.
+    # Another server of this folder begins the log anew, which leaves zeros in the file.
     lines = server.log.read_text(encoding="utf-8").replace("\0", "").splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("{"))
     assert [line for line in lines[begin:] if not line.startswith("{")] == []
