@@ -144,9 +144,9 @@ def send(port: int, request: HostileRequest, pair: tuple[str, str], patience: fl
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience)
     try:
         connection.request("POST", *_encode(request, pair))
-        response = connection.getresponse()
-        response.read()
-        return str(response.status)
+        with connection.getresponse() as response:
+            response.read()
+            return str(response.status)
     except TimeoutError:
         return "left"
     except (OSError, http.client.HTTPException) as error:

@@ -152,7 +152,7 @@ def test_picked_continuation_replaces_the_translation(open_page):
     assert shown.startswith(f"die kleine {next_word}")
     assert shown != TRANSLATION
     assert page.locator("#translation .changed").count() > 0
-    page.locator("#others-list button", has_text=TRANSLATION).click()
+    page.locator("#others-list").get_by_role("button", name=TRANSLATION, exact=True).click()
     assert page.locator("#translation").text_content() == TRANSLATION
 
 
