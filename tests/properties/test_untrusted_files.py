@@ -96,12 +96,12 @@ def read_checkpoint(folder: Path) -> None:
 
 
 def build_shortlist(folder: Path) -> None:
-    Shortlist(*(np.array(ids, dtype=np.int32) for ids in ([3], [5, 7], [1, 1]))).save(folder / "shortlist.safetensors")
+    Shortlist(*(np.array(ids, dtype=np.int32) for ids in ([3], [5, 7], [1, 1, 0, 0]))).save(folder / "shortlist.safetensors")
 
 
 def read_shortlist(folder: Path) -> None:
     shortlist = Shortlist.load(folder / "shortlist.safetensors")
-    if shortlist.matches_vocabs(source=2, target=9):
+    if shortlist.matches_vocabs(source=4, target=9):
         shortlist.tokens_for([0, 1])
 
 
