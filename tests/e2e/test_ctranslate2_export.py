@@ -46,7 +46,7 @@ def test_lists_of_ctranslate2_are_equal(run, tmp_path):
         tokens, beam_size=4, num_hypotheses=4, return_scores=True, min_decoding_length=0, max_decoding_length=40
     )
     ours = dragoman.load(path, device="cpu").translate(
-        texts, beam_size=4, n_best=4, max_length=39, max_length_offset=99
+        texts, beam_size=4, n_best=4, max_length=39, max_length_offset=99, early_stopping=True, keep_greedy=False
     )
     finished = [row for row, one in enumerate(theirs) if max(map(len, one.hypotheses)) < 39]
     assert len(finished) > 50

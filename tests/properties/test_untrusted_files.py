@@ -96,7 +96,9 @@ def read_checkpoint(folder: Path) -> None:
 
 
 def build_shortlist(folder: Path) -> None:
-    Shortlist(*(np.array(ids, dtype=np.int32) for ids in ([3], [5, 7], [1, 1, 0, 0]))).save(folder / "shortlist.safetensors")
+    Shortlist(*(np.array(ids, dtype=np.int32) for ids in ([3], [5, 7], [1, 1, 0, 0]))).save(
+        folder / "shortlist.safetensors"
+    )
 
 
 def read_shortlist(folder: Path) -> None:
