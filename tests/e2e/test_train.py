@@ -81,6 +81,7 @@ def test_files_of_the_run_folder(trained):
         "checkpoints",
         "config.yaml",
         "environment.json",
+        "familiarity.safetensors",
         "metrics.jsonl",
         "model.safetensors",
         "scores.json",

@@ -27,7 +27,7 @@ ORDER: Final = 3
 """Tokens of the longest n-grams."""
 MAX_NGRAMS: Final = 50_000
 """N-grams of each order that are kept, the most frequent first: 12 bytes each."""
-FALSE_ALARMS: Final = 0.004
+FALSE_ALARMS: Final = 0.002
 """Share of held-out sources above each threshold."""
 MIN_HELD_OUT: Final = 100
 """Held-out sources from which thresholds are measured."""

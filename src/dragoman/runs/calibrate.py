@@ -7,6 +7,7 @@ from typing import Any, Unpack, final
 
 from dragoman.evaluation.quality_profile import CalibrationReport, QualityProfile, check_pairs, measure_profile
 from dragoman.inference.translator import Translator
+from dragoman.inference.typography import Typography
 from dragoman.runs.choose_alignment_head import HeadChoice, choose_alignment_head
 from dragoman.runs.evaluate import EvaluationOptions, read_test_set
 from dragoman.runs.load import load, open_run
@@ -73,7 +74,8 @@ def calibrate(
     choice = choose_alignment_head(run, sources, references)
     folder.write_quality(profile)
     if (familiarity := folder.read_familiarity()) is not None:
-        familiarity.calibrate(translator.tokenizer.source.encode_batch(sources)).save(folder.familiarity)
+        read = Typography(translator.tokenizer).tokenizer.source
+        familiarity.calibrate(read.encode_batch(sources)).save(folder.familiarity)
     if choice is not None:
         folder.write_alignment(asdict(choice.head))
     return CalibrationResult(folder.quality, profile, report, choice)

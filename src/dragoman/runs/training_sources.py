@@ -6,6 +6,7 @@ from typing import Final
 from dragoman.data.preprocessing.pipeline import CleanedTexts
 from dragoman.data.tokenizers import LanguageTokenizer
 from dragoman.evaluation.source_familiarity import SourceFamiliarity
+from dragoman.inference.typography import Typography
 from dragoman.runs.folder import RunFolder
 from dragoman.tasks.parallel_data import ParallelData
 from dragoman.tasks.task import TaskData
@@ -26,7 +27,7 @@ def write_familiarity(folder: RunFolder, data: TaskData) -> None:
         return
     texts: CleanedTexts = data.texts
     step = -(-len(texts.train) // MAX_PAIRS)
-    tokenizer = data.tokenizer.source
+    tokenizer = Typography(data.tokenizer).tokenizer.source  # which reads texts as a translator does
     training = _encode(tokenizer, (texts.train.pair(row)[0] for row in range(0, len(texts.train), step)))
     held_out = _encode(tokenizer, (texts.valid.pair(row)[0] for row in range(min(MAX_HELD_OUT, len(texts.valid)))))
     SourceFamiliarity.fit(training, held_out, vocab_size=len(tokenizer)).save(folder.familiarity)
