@@ -139,7 +139,11 @@ def test_outputs_equal_generate(imported: tuple[Path, ImportedModel], changes: d
     settings.save_pretrained(folder)
     model = read(folder, ImportOptions())
     sources = [model.tokenizer.source.encode(text) for text in sentences(50, seed=3)]
-    decoding, orders = model.decoding, model.origin.orders
+    orders, language = model.origin.orders, len(model.tokenizer.prefixes.target)
+    # Here, outputs begin with no language; the limits of the import do not count it.
+    shortest, longest = model.decoding.min_length, model.decoding.max_length + language
+    limits = {"min_length": shortest and shortest + language, "max_length": longest, "max_length_offset": longest}
+    decoding = model.decoding.model_copy(update=limits)
     backend = TorchBackend(loaded_network(model), tokenizer=model.tokenizer)
     requests = [Request(source, decoding, decoding.max_length) for source in sources]
     found = [best.tokens for [best] in run_requests(backend, requests, batch_tokens=2000)]
