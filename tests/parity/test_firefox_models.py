@@ -72,6 +72,21 @@ def same_arithmetic(
         yield "".join(found).replace("▁", " ").lstrip()  # the engine spells out byte tokens: <0xC3>
 
 
+class PlainReading:
+    """Reads texts as the vocabulary does: the engine changes no typography."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = self.aligned = tokenizer
+
+    def restore(self, source: str, translation: str) -> str:
+        return translation
+
+
+@pytest.fixture(autouse=True)
+def plain_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.inference.translator.Typography", PlainReading)
+
+
 @pytest.fixture(scope="module", params=["enpt", "pten"])
 def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Original:
     folder = next(packaged_models().glob(f"{request.param}*"))
